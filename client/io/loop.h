@@ -1,0 +1,55 @@
+// Loop: one thread's event loop, and the only maker of streams, listeners and timers.
+//
+// Two real back ends, chosen at start: io_uring, and epoll where io_uring is refused (the default
+// seccomp profile of most container runtimes). Both pass the same contract tests.
+// Concurrency: everything but Post and Stop is called on the thread inside Run (or before Run).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "client/io/stream.h"
+#include "client/io/task.h"
+#include "proto/base/time.h"
+
+namespace ember::io {
+
+class Loop : public Clock {
+ public:
+  // Runs until Stop. Returns with every completion handled; call once.
+  virtual void Run() = 0;
+  // Ends Run after the current batch of completions. Any thread.
+  virtual void Stop() = 0;
+  // Runs `fn` on the loop's thread, soon, in order of posting. Any thread; wakes the loop.
+  virtual void Post(std::function<void()> fn) = 0;
+
+  // Binds and listens; the address must be free (kUnavailable with the system's reason otherwise).
+  virtual Result<std::unique_ptr<Listener>> Listen(const Endpoint& endpoint) = 0;
+  // Connects within `timeout`. Names are resolved before the first await, blocking; give addresses
+  // on hot paths.
+  virtual Task<Result<std::unique_ptr<Stream>>> Connect(Endpoint endpoint, Duration timeout) = 0;
+
+  class Timer;
+  // Calls `fn` once on the loop's thread at or after `when`, unless cancelled first.
+  virtual std::unique_ptr<Timer> StartTimer(TimePoint when, std::function<void()> fn) = 0;
+  // Suspends for `duration`.
+  Task<void> Sleep(Duration duration);
+
+  virtual std::string_view backend() const = 0;  // "uring" or "epoll"
+};
+
+// Destroying it cancels; fn never runs after that. The loop's thread only.
+class Loop::Timer {
+ public:
+  virtual ~Timer() = default;
+};
+
+enum class Backend { kAuto, kUring, kEpoll };
+
+// kAuto tries io_uring and falls back to epoll, and `*fallback_reason` then says why.
+Result<std::unique_ptr<Loop>> MakeLoop(Backend backend, std::string* fallback_reason = nullptr);
+// "auto", "uring", "epoll".
+Result<Backend> ParseBackend(std::string_view text);
+
+}  // namespace ember::io

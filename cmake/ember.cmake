@@ -1,0 +1,56 @@
+# Compiler settings, packages, and the two functions every folder uses: ember_library and ember_test.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # pch_defines,time_macros: what ccache asks for to cache sources that use a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+endif()
+
+add_library(ember_options INTERFACE)
+target_include_directories(ember_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(ember_options INTERFACE -Wall -Wextra -Wthread-safety -Werror -fno-omit-frame-pointer
+  -Xclang -fno-pch-timestamp)
+target_compile_definitions(ember_options INTERFACE EMBER_VERSION="${PROJECT_VERSION}" SPDLOG_FMT_EXTERNAL SPDLOG_COMPILED_LIB)
+if(EMBER_SANITIZE)
+  add_compile_options(-fsanitize=${EMBER_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${EMBER_SANITIZE})
+endif()
+add_link_options(-fuse-ld=lld-16)
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(simdjson REQUIRED)
+find_package(GTest REQUIRED)
+pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+if(EMBER_GRPC)
+  find_package(Protobuf REQUIRED)
+  find_package(gRPC CONFIG REQUIRED)
+endif()
+
+# ember_library(NAME SOURCES ... LINK ...): one static library a folder, its dependencies spelt out.
+function(ember_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ember_options ${ARG_LINK})
+endfunction()
+
+# ember_program(NAME SOURCES ... LINK ...): an executable in <build>/bin.
+function(ember_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ember_options ${ARG_LINK})
+endfunction()
+
+# ember_test(NAME SOURCES ... LINK ...): a GoogleTest program, one ctest entry each.
+# The working directory is the source root, so tests open tests/vectors by that path.
+function(ember_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ember_options ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+endfunction()
