@@ -1,0 +1,37 @@
+#include "proto/base/checksum.h"
+
+#include <xxhash.h>
+
+namespace ember {
+namespace {
+Checksum Canonical(XXH128_hash_t hash) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  Checksum out;
+  std::memcpy(out.data(), canonical.digest, out.size());
+  return out;
+}
+}  // namespace
+
+Checksum Xxh3Of(ByteSpan bytes, uint64_t seed) {
+  return Canonical(XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed));
+}
+
+uint64_t Xxh3Of64(ByteSpan bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+struct ChecksumStream::State {
+  XXH3_state_t* xxh = XXH3_createState();
+  State() { XXH3_128bits_reset(xxh); }
+  ~State() { XXH3_freeState(xxh); }
+};
+
+ChecksumStream::ChecksumStream() : state_(std::make_unique<State>()) {}
+ChecksumStream::~ChecksumStream() = default;
+ChecksumStream::ChecksumStream(ChecksumStream&&) noexcept = default;
+ChecksumStream& ChecksumStream::operator=(ChecksumStream&&) noexcept = default;
+void ChecksumStream::Update(ByteSpan bytes) {
+  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+}
+Checksum ChecksumStream::Digest() const { return Canonical(XXH3_128bits_digest(state_->xxh)); }
+
+}  // namespace ember
