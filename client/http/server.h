@@ -1,0 +1,73 @@
+// HttpServer: an HTTP/1.1 listener. It reads whole requests, calls the handler, and watches the
+// client while the handler works, so that a reply nobody waits for is cancelled.
+//
+// Promises: limits hold before memory is spent (431, 413, 503 at once); a chunked body arrives as
+// the client meant it, once; a client that closes or resets fires ResponseWriter::gone() in
+// milliseconds, while one that only shuts down its sending side still gets its whole reply
+// (README).
+//
+// Concurrency: methods are safe from any thread but the loop's own; each connection and its handler
+// run on one strand. The handler may run many times at once, for different connections.
+// Life: must be destroyed before the HttpLoop; the destructor stops without grace.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/http/loop.h"
+#include "client/http/request.h"
+#include "client/http/response_writer.h"
+#include "proto/base/metrics.h"
+#include "proto/base/status.h"
+#include "proto/base/time.h"
+
+namespace ember::http {
+
+struct HttpServerOptions {
+  std::string host = "127.0.0.1";  // numeric
+  uint16_t port = 0;               // 0: any free one, see port()
+  // Values are limits; what goes over one is answered and closed.
+  size_t max_header_bytes = 32u << 10;   // request line and header fields: 431
+  size_t max_body_bytes = 64u << 20;     // 413, before a declared body is read
+  size_t max_buffered_bytes = 1u << 30;  // request bodies of all connections together: 503
+  size_t max_connections =
+      10000;  // 503; lowered to half the process's descriptors if those are fewer
+  Duration header_timeout =
+      seconds(15);                       // from the first byte of a request to its last header byte
+  Duration body_timeout = seconds(60);   // without a byte of the body
+  Duration idle_timeout = seconds(75);   // keep-alive, without a request
+  Duration write_timeout = seconds(60);  // without the client taking a byte: counted as gone
+  MetricsRegistry* metrics = nullptr;    // must outlive the server; null: counted privately
+  std::string metrics_prefix = "ember_http";
+};
+
+// Answers the request through the writer. `request` and `writer` live until it returns. When it
+// throws or returns without an answer, the client gets a 500 (or the connection is cut, if the
+// reply had begun).
+using Handler =
+    std::function<boost::asio::awaitable<void>(Request& request, ResponseWriter& writer)>;
+
+class HttpServer {
+ public:
+  // Binds and starts to accept. kInvalid: `host` is not a numeric address. kUnavailable: the
+  // address is in use or not ours, with its name in the message.
+  static Result<std::unique_ptr<HttpServer>> Listen(HttpLoop& loop, HttpServerOptions options,
+                                                    Handler handler);
+  ~HttpServer();
+
+  uint16_t port() const;
+  size_t connection_count() const;
+  // Stops accepting, closes idle connections, lets requests in flight finish for up to `grace`,
+  // then cancels them. Blocks until no connection is left; not from a loop thread. Idempotent.
+  void Stop(Duration grace);
+
+ private:
+  struct Impl;
+  explicit HttpServer(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ember::http

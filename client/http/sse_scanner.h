@@ -1,0 +1,52 @@
+// SseScanner: finds the events in a server-sent event stream that arrives in arbitrary pieces.
+//
+// It only looks on: it never changes or delays the bytes. Memory is bounded: an event longer than
+// the limit makes the scanner stop looking for good, which loses observations, not bytes.
+// Grammar: WHATWG HTML, "Server-sent events" (CR, LF or CRLF; optional space after the colon;
+// comments; several data lines joined by LF; an optional byte order mark).
+// Concurrency: one thread. The view passed to the observer is valid during the call only.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace ember::http {
+
+class SseScanner {
+ public:
+  using Observer = std::function<void(std::string_view data)>;
+
+  // `max_event_bytes` bounds one line and the data of one event.
+  explicit SseScanner(Observer observer, size_t max_event_bytes = 1u << 20);
+
+  void Feed(std::string_view piece);
+  // True before the first byte and after a blank line: nothing of an event is pending.
+  bool at_event_boundary() const {
+    return newline_run_ != Run::kInLine && newline_run_ != Run::kLineStart;
+  }
+  // True in the middle of a line.
+  bool in_line() const { return newline_run_ == Run::kInLine; }
+  // True once an event was over the limit; nothing is observed any more.
+  bool stopped() const { return stopped_; }
+
+ private:
+  enum class Run { kStart, kInLine, kLineStart, kBlankLine };
+
+  void FeedLine(std::string_view line);
+  void EndEvent();
+  void Stop();
+
+  Observer observer_;
+  size_t max_event_bytes_;
+  std::string line_;  // the beginning of a line whose end has not arrived
+  std::string data_;
+  bool has_data_ = false;
+  bool last_was_cr_ = false;
+  bool first_line_ = true;
+  bool stopped_ = false;
+  Run newline_run_ = Run::kStart;
+};
+
+}  // namespace ember::http
