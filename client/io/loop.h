@@ -19,9 +19,12 @@ class Loop : public Clock {
  public:
   // Runs until Stop. Returns with every completion handled; call once.
   virtual void Run() = 0;
-  // Ends Run after the current batch of completions. Any thread.
+  // Ends Run after the current batch of completions. Operations still pending are cancelled first,
+  // and their coroutines resumed with kCancelled; later ones fail so at once, and sleeps end.
+  // Timers no longer fire. Any thread.
   virtual void Stop() = 0;
-  // Runs `fn` on the loop's thread, soon, in order of posting. Any thread; wakes the loop.
+  // Runs `fn` on the loop's thread, soon, in order of posting. Any thread; wakes the loop. Once Run
+  // has returned, `fn` is dropped unrun.
   virtual void Post(std::function<void()> fn) = 0;
 
   // Binds and listens; the address must be free (kUnavailable with the system's reason otherwise).
@@ -33,8 +36,8 @@ class Loop : public Clock {
   class Timer;
   // Calls `fn` once on the loop's thread at or after `when`, unless cancelled first.
   virtual std::unique_ptr<Timer> StartTimer(TimePoint when, std::function<void()> fn) = 0;
-  // Suspends for `duration`.
-  Task<void> Sleep(Duration duration);
+  // Suspends for `duration`, or until Stop.
+  virtual Task<void> Sleep(Duration duration) = 0;
 
   virtual std::string_view backend() const = 0;  // "uring" or "epoll"
 };

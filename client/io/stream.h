@@ -34,6 +34,9 @@ class Stream {
   // Reads 1..buffer.size() bytes into `buffer`; 0 means the peer closed its side.
   // kUnavailable when the connection broke, kCancelled after Close().
   virtual Task<Result<size_t>> ReadSome(MutableByteSpan buffer) = 0;
+  // As ReadSome, for a caller that needs the whole buffer: a back end may let the kernel fill it
+  // before it wakes anybody. It may still return less.
+  virtual Task<Result<size_t>> ReadBulk(MutableByteSpan buffer) { return ReadSome(buffer); }
   // Writes all of `parts`, in order, in as few system calls as the kernel allows. The bytes must
   // stay valid until it completes. At most kMaxGatherParts parts.
   virtual Task<Status> WriteAll(std::span<const ByteSpan> parts) = 0;
@@ -52,6 +55,8 @@ Task<Result<size_t>> ReadExactly(Stream& stream, MutableByteSpan buffer);
 class Listener {
  public:
   virtual ~Listener() = default;
+  // One at a time. kCancelled after Close(); kBusy when the process is out of descriptors or
+  // memory, and the caller should then wait a little before the next one.
   virtual Task<Result<std::unique_ptr<Stream>>> Accept() = 0;
   virtual void Close() = 0;
   // The bound port, also when 0 was asked for.

@@ -3,7 +3,8 @@
 // Operation: nothing runs until the task is awaited (co_await, which moves the task in) or spawned
 // (Gate::Spawn). The awaiting frame resumes when the task ends, on the same thread.
 // Concurrency: one thread. A frame dies only after its last operation has completed, because the
-// kernel may still be writing into its buffers; cancelling is a request (Stream::Close), never a drop.
+// kernel may still be writing into its buffers; cancelling is a request (Stream::Close), never a
+// drop.
 #pragma once
 
 #include <coroutine>
@@ -97,7 +98,7 @@ inline Task<void> Promise<void>::get_return_object() {
   return Task<void>(std::coroutine_handle<Promise<void>>::from_promise(*this));
 }
 
-// A fire-and-forget frame that destroys itself; only Gate makes these.
+// A fire-and-forget frame that destroys itself; only Gate and RunOnLoop make these.
 struct Detached {
   struct promise_type {
     Detached get_return_object() { return {}; }

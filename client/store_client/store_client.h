@@ -1,0 +1,101 @@
+// StoreClient: Match, Get and Put against a cluster of store nodes, over placement and fail-over.
+//
+// What it is: the library that engines' connectors, the agent and the command line talk to. It finds
+// the owners of each segment by rendezvous hashing over the cluster's view, asks them in parallel,
+// fails over to the other copy, verifies every byte after the last copy, and says for each miss why.
+// A node that is down costs one failed try, then none until its back-off ends.
+//
+// Concurrency: every call is blocking, may come from any thread, and many may run at once. The client
+// owns one loop thread that does all the I/O. Calls return by their deadline whatever the nodes do.
+// Life: Shutdown() (or the destructor) fails the calls in flight with kCancelled.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/io/loop.h"
+#include "client/io/stream.h"
+#include "proto/base/metrics.h"
+#include "proto/base/status.h"
+#include "proto/base/time.h"
+#include "proto/model/miss_reason.h"
+#include "proto/model/segment.h"
+
+namespace ember {
+
+struct StoreClientOptions {
+  std::vector<io::Endpoint> seeds;  // any nodes of the cluster; the view is learned from them
+  std::string name = "client";      // for the nodes' logs
+  io::Backend backend = io::Backend::kAuto;
+  uint32_t copies = 2;              // at first write
+  Duration connect_timeout = milliseconds(500);
+  Duration back_off_min = milliseconds(100);  // after a failed connection; doubles
+  Duration back_off_max = seconds(2);
+  MetricsRegistry* metrics = nullptr;         // optional; must outlive the client
+};
+
+struct SegmentMatch {
+  MissReason miss = MissReason::kNone;  // kNone = some live owner has it
+  uint64_t payload_bytes = 0;
+};
+struct MatchResult {
+  size_t usable = 0;  // segments present from the start, unbroken
+  std::vector<SegmentMatch> segments;  // as many as asked
+};
+
+// One segment's place in a load. `buffer` receives the payload.
+struct GetRequest {
+  SegmentRef ref;
+  std::span<const TokenId> tokens;  // of the segment's blocks, compared with the header
+  MutableByteSpan buffer;           // exactly the payload's length as matched
+};
+struct GetResult {
+  size_t usable = 0;                   // segments that arrived and were verified, from the start, unbroken
+  std::vector<MissReason> misses;      // per request; kNone = arrived
+  std::vector<SegmentHeader> headers;  // per request; default where missed
+  uint64_t bytes = 0;
+};
+
+struct PutRequest {
+  SegmentRef ref;
+  std::span<const TokenId> tokens;
+  ByteSpan payload;
+  std::vector<uint64_t> layer_offsets;
+};
+// What became of one segment of a put.
+struct PutOutcome {
+  uint32_t copies = 0;   // nodes that have it now, acknowledged in memory
+  bool was_there = false;  // every owner had it already: nothing was sent
+  Status status;         // why copies is below what was asked
+};
+
+class StoreClient {
+ public:
+  // Fails only on bad options; nodes that can't be reached now are tried again by later calls.
+  static Result<std::unique_ptr<StoreClient>> Create(StoreClientOptions options);
+  virtual ~StoreClient() = default;
+
+  // One batched request per owner for the whole list. Never fails as a whole: what could not be
+  // asked is a miss (kLostNode, kDeadline).
+  virtual MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) = 0;
+  // Loads segments straight into their buffers. Stops asking after the first miss of the prefix.
+  virtual GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
+                        Duration timeout) = 0;
+  // Reserve, stream, commit, at each owner. Outcomes in the order of the requests.
+  virtual std::vector<PutOutcome> Put(std::span<const PutRequest> requests,
+                                      const LayoutDigest& layout, Duration timeout) = 0;
+
+  struct NodeState {
+    std::string id;
+    io::Endpoint endpoint;
+    bool reachable = false;
+    std::string last_error;
+  };
+  virtual std::vector<NodeState> Nodes() = 0;
+  virtual void Shutdown() = 0;
+};
+
+}  // namespace ember

@@ -1,0 +1,140 @@
+// The messages inside data-plane frames, and their bounded encoders and decoders.
+//
+// Each struct has `Bytes Encode(const T&)` and `Result<T> Decode<T>(ByteSpan)`; a decoder accepts
+// exactly what the encoder makes, within limits.h, and nothing longer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/model/block_hash.h"
+#include "proto/model/miss_reason.h"
+#include "proto/model/segment.h"
+
+namespace ember::wire {
+
+// 128 random bits that only the reserving client knows.
+struct AttemptToken {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  auto operator<=>(const AttemptToken&) const = default;
+};
+
+struct Member {
+  std::string id;    // stable, never derived from the address
+  std::string host;  // numeric or a name
+  uint16_t port = 0;
+  uint32_t weight = 1;
+  std::string zone;
+  bool operator==(const Member&) const = default;
+};
+
+struct Hello {
+  uint16_t min_version = 1;
+  uint16_t max_version = 1;
+  std::string client_name;  // for logs
+  std::string expected_node_id;  // empty: any
+};
+struct HelloReply {
+  uint16_t version = 1;
+  std::string node_id;
+  uint64_t incarnation = 0;  // random at each start with empty memory
+  uint64_t max_payload_bytes = 0;
+  uint64_t view_number = 0;
+  std::vector<Member> members;
+};
+
+struct Match {
+  std::vector<BlockKey> keys;
+  uint32_t lease_ms = 0;  // pin what is present for so long; 0 = no lease
+};
+struct MatchEntry {
+  MissReason miss = MissReason::kNone;  // kNone = present
+  uint64_t payload_length = 0;
+  GenerationId generation;
+};
+struct MatchReply {
+  uint64_t lease_id = 0;  // 0 = none given
+  std::vector<MatchEntry> entries;  // as many as keys, in their order
+};
+
+struct Reserve {
+  std::vector<Bytes> headers;  // encoded SegmentHeaders
+};
+struct ReserveEntry {
+  // kOk: write it. kBusy: another writer is at it. Others: refused, see `have` first.
+  StatusCode code = StatusCode::kOk;
+  bool have = false;  // stored already: nothing to send
+  AttemptToken token;
+};
+struct ReserveReply {
+  uint32_t deadline_ms = 0;
+  std::vector<ReserveEntry> entries;
+};
+
+struct Write {
+  AttemptToken token;
+  uint64_t offset = 0;  // bytes into the segment's payload
+};
+
+struct Commit {
+  std::vector<AttemptToken> tokens;
+};
+struct CommitReply {
+  std::vector<StatusCode> codes;  // kOk published; kCorrupt checksum; kNotFound unknown token; ...
+};
+struct Abort {
+  std::vector<AttemptToken> tokens;
+};
+
+struct Release {
+  uint64_t lease_id = 0;
+};
+
+struct GetItem {
+  BlockKey key;
+  uint64_t offset = 0;
+  uint64_t length = 0;  // 0 = to the end
+};
+struct Get {
+  std::vector<GetItem> items;
+};
+struct GetReply {
+  uint32_t index = 0;  // of the item
+  MissReason miss = MissReason::kNone;
+  Bytes header;        // encoded SegmentHeader; empty on a miss
+  uint64_t offset = 0; // of the frame's payload within the segment's
+};
+
+struct ErrorReply {
+  StatusCode code = StatusCode::kInternal;
+  std::string message;
+};
+
+struct ReportCorrupt {
+  BlockKey key;
+  GenerationId generation;
+};
+
+Bytes Encode(const Hello&);
+Bytes Encode(const HelloReply&);
+Bytes Encode(const Match&);
+Bytes Encode(const MatchReply&);
+Bytes Encode(const Reserve&);
+Bytes Encode(const ReserveReply&);
+Bytes Encode(const Write&);
+Bytes Encode(const Commit&);
+Bytes Encode(const CommitReply&);
+Bytes Encode(const Abort&);
+Bytes Encode(const Release&);
+Bytes Encode(const Get&);
+Bytes Encode(const GetReply&);
+Bytes Encode(const ErrorReply&);
+Bytes Encode(const ReportCorrupt&);
+
+template <typename T>
+Result<T> Decode(ByteSpan bytes);
+
+}  // namespace ember::wire
