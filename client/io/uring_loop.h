@@ -1,0 +1,68 @@
+// UringLoop: the io_uring back end. One ring for one thread.
+//
+// Operation: coroutines fill submission entries, Poll hands them all to the kernel in the system
+// call that also waits, and completions name their UringOperation by address.
+#pragma once
+
+#include <liburing.h>
+
+#include "client/io/loop_base.h"
+#include "client/io/uring_operation.h"
+
+namespace ember::io {
+
+class UringLoop final : public LoopBase {
+ public:
+  // Takes an initialised ring, made with IORING_SETUP_R_DISABLED.
+  UringLoop(FileDescriptor wake, const io_uring& ring);
+  ~UringLoop() override;
+
+  std::string_view backend() const override { return "uring"; }
+
+  // Submits what `prepare(io_uring_sqe*)` describes, suspends until it completes and gives its
+  // result (a count, or a negative error number). `*slot` is the operation while it is pending.
+  template <typename Prepare>
+  auto Perform(UringOperation** slot, Prepare prepare) {
+    struct Awaiter : UringOperation {
+      UringLoop* loop;
+      Prepare prepare;
+      Awaiter(UringLoop* l, UringOperation** s, Prepare p) : loop(l), prepare(std::move(p)) {
+        slot = s;
+      }
+      bool await_ready() { return false; }
+      void await_suspend(std::coroutine_handle<> caller) {
+        waiter = caller;
+        io_uring_sqe* entry = loop->NextEntry();
+        prepare(entry);
+        loop->Track(this, entry);
+      }
+      int await_resume() { return result; }
+    };
+    return Awaiter(this, slot, std::move(prepare));
+  }
+  // Asks the kernel to end a pending operation; idempotent, and nullptr is none.
+  void Cancel(UringOperation* operation);
+  std::unique_ptr<Stream> AdoptStream(FileDescriptor fd, std::string peer_name);
+
+ protected:
+  void Start() override;
+  void Poll(std::optional<Duration> timeout) override;
+  bool CancelPending() override;
+  int socket_flags() const override { return 0; }
+  Result<std::unique_ptr<Listener>> AdoptListener(FileDescriptor fd) override;
+  Task<Result<std::unique_ptr<Stream>>> ConnectSocket(FileDescriptor fd,
+                                                      const SocketAddress& address,
+                                                      TimePoint deadline) override;
+
+ private:
+  io_uring_sqe* NextEntry();
+  void Track(UringOperation* operation, io_uring_sqe* entry);
+  void Reap();
+  void Complete(UringOperation* operation, int result);
+
+  io_uring ring_;
+  bool wake_armed_ = false;
+  UringOperation* pending_ = nullptr;
+};
+
+}  // namespace ember::io
