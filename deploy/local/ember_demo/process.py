@@ -1,0 +1,94 @@
+"""Child processes that cannot outlive the demo: each in its own process group, ended by pid, never by name."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+
+class DemoError(Exception):
+    """Something that ends the demo, told to the person at the terminal without a stack trace."""
+
+
+def free_ports(count):
+    """Distinct ports that were free just now (bound to port 0 all at once, so none is given out twice)."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+class Process:
+    def __init__(self, name, command, log, health, tied):
+        """health: URL that answers 200 when ready. tied: die with the demo even when that is killed with SIGKILL."""
+        self.name, self.command, self.log, self.health, self.tied = name, command, log, health, tied
+        self.child = None
+
+    def start(self):
+        prefix = ["setpriv", "--pdeathsig", "KILL"] if self.tied else []
+        with open(self.log, "ab") as out:
+            out.write(f"--- {' '.join(self.command)}\n".encode())
+            out.flush()
+            try:
+                self.child = subprocess.Popen(prefix + self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                              start_new_session=True)
+            except OSError as error:
+                raise DemoError(f"cannot start {self.name}: {error}") from error
+
+    def alive(self):
+        return self.child is not None and self.child.poll() is None
+
+    def wait_ready(self, seconds=60):
+        deadline = time.monotonic() + seconds
+        while not self._healthy():
+            if not self.alive():
+                raise DemoError(f"{self.name} ended with status {self.child.returncode} before it was ready\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise DemoError(f"{self.name} did not answer {self.health} within {seconds} s\n{self.log_tail()}")
+            time.sleep(0.05)
+
+    def _healthy(self):
+        try:
+            with urllib.request.urlopen(self.health, timeout=2) as reply:
+                return reply.status == 200
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def kill(self):
+        """SIGKILL, as a crash: nothing is flushed, nobody is told."""
+        self._signal(signal.SIGKILL)
+        if self.child:
+            self.child.wait()
+
+    def terminate(self):
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number):
+        if self.alive():
+            try:
+                os.killpg(self.child.pid, number)  # start_new_session made the pid the group's id
+            except ProcessLookupError:
+                pass
+
+    def log_tail(self, lines=15):
+        with open(self.log, "rb") as log:
+            tail = log.read()[-4000:].decode(errors="replace").splitlines()[-lines:]
+        return f"last lines of {self.log}:\n" + "\n".join("  " + line for line in tail)
+
+
+def stop_all(processes, grace_seconds=5):
+    """TERM to all at once, then KILL for those still there after the grace time."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + grace_seconds
+    while any(p.alive() for p in processes) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for process in processes:
+        process.kill()
