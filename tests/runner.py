@@ -149,7 +149,8 @@ def install_engine():
     result = run(["./deploy/local/engine_install"], stdout=subprocess.PIPE, text=True)
     if result.returncode:
         sys.exit("e2e: ./deploy/local/engine_install failed")
-    return dict(re.findall(r"^(EMBER_[A-Z_]+)=(.*)$", result.stdout, re.M))
+    paths = dict(re.findall(r"^([A-Z]+)=(.*)$", result.stdout, re.M))
+    return {"EMBER_LLAMA_SERVER": paths["ENGINE"], "EMBER_MODEL": paths["MODEL"], "EMBER_PYTHON": paths["PYTHON"]}
 
 
 def main():
