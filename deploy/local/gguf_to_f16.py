@@ -27,7 +27,9 @@ def copy_metadata(reader, writer):
 
 def copy_tensors(reader, writer):
     for tensor in reader.tensors:
-        shape = [int(n) for n in reversed(tensor.shape)]  # GGUF counts the fastest dimension first, numpy last
+        shape = [
+            int(n) for n in reversed(tensor.shape)
+        ]  # GGUF counts the fastest dimension first, numpy last
         values = dequantize(tensor.data, tensor.tensor_type).reshape(shape)
         kind = np.float16 if values.ndim > 1 else np.float32
         writer.add_tensor(tensor.name, np.ascontiguousarray(values.astype(kind)))

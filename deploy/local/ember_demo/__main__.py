@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from . import commands, figures, machine, report, table
+from . import commands, figures, machine, plots, report, table
 from .chat import ChatClient
 from .cluster import REPLICAS, Cluster
 from .four_ways import FourWaysExperiment
@@ -23,16 +23,42 @@ say = functools.partial(print, flush=True)
 
 def options():
     parser = argparse.ArgumentParser(
-        prog="deploy/demo", description="Starts 3 store nodes, 2 llama.cpp replicas with their agents and a router on loopback, "
-        "runs the experiments, and writes a report.")
+        prog="deploy/demo",
+        description="Starts 3 store nodes, 2 llama.cpp replicas with their agents and a router on "
+        "loopback, "
+        "runs the experiments, and writes a report.",
+    )
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--full", dest="size", action="store_const", const="full", default="default",
-                      help="20 conversations a mode, prompts of 2,000 tokens and more (about 2 hours on 2 cores)")
-    size.add_argument("--quick", dest="size", action="store_const", const="quick",
-                      help="few short conversations (about 1 minute): shows that all works, too small for the figures to mean much")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON lines ('-': standard output)")
-    parser.add_argument("--out", metavar="DIR", default="ember-demo", help="folder for the report and its plots (default: %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="leave the cluster running, and say how to talk to it and stop it")
+    size.add_argument(
+        "--full",
+        dest="size",
+        action="store_const",
+        const="full",
+        default="default",
+        help="20 conversations a mode, prompts of 2,000 tokens and more (about 2 hours on 2 cores)",
+    )
+    size.add_argument(
+        "--quick",
+        dest="size",
+        action="store_const",
+        const="quick",
+        help="few short conversations (about 1 minute): shows that all works, too small for the "
+        "figures to mean much",
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the figures as JSON lines ('-': standard output)"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        default="ember-demo",
+        help="folder for the report and its plots (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="leave the cluster running, and say how to talk to it and stop it",
+    )
     for name in ("bin", "engine", "model"):  # filled in by deploy/demo
         parser.add_argument(f"--{name}", required=True, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -66,20 +92,33 @@ def finish(results, args):
             with open(args.json, "w", encoding="utf-8") as file:
                 file.write(lines)
             say(f"figures: {args.json}")
-    say(f"report:  {report.write(results, args.out)}")
+    os.makedirs(args.out, exist_ok=True)
+    say(f"report:  {report.write(results, args.out, plots.draw_all(results, args.out))}")
     return 0 if all(c.ok for c in figures.checks(results) if c.decisive) else 1
 
 
 def how_to_use(cluster):
-    body = json.dumps({"messages": [{"role": "user", "content": "What is the capital of France?"}], "stream": True, "max_tokens": 24})
-    say(f"\nThe cluster is still running. Talk to it:\n"
-        f"  curl -sN {commands.at(cluster.router_port)}{commands.CHAT_PATH} -H 'Content-Type: application/json' -d {shlex.quote(body)}\n"
+    body = json.dumps(
+        {
+            "messages": [{"role": "user", "content": "What is the capital of France?"}],
+            "stream": True,
+            "max_tokens": 24,
+        }
+    )
+    say(
+        f"\nThe cluster is still running. Talk to it:\n"
+        f"  curl -sN {commands.at(cluster.router_port)}{commands.CHAT_PATH} -H 'Content-Type: "
+        f"application/json' -d {shlex.quote(body)}\n"
         f"Logs are in {cluster.run_dir}. Stop it and remove what it left:\n"
-        f"  kill $(cat {cluster.run_dir}/pids); rm -rf {cluster.run_dir} {cluster.slot_root}")
+        f"  kill $(cat {cluster.run_dir}/pids); rm -rf {cluster.run_dir} {cluster.slot_root}"
+    )
 
 
 def run(args):
-    cluster, clean = Cluster(args.bin, args.engine, args.model, SIZES[args.size].memory, args.keep), False
+    cluster, clean = (
+        Cluster(args.bin, args.engine, args.model, SIZES[args.size].memory, args.keep),
+        False,
+    )
     try:
         started = time.monotonic()
         cluster.start()

@@ -14,22 +14,27 @@ from .process import DemoError
 
 @dataclasses.dataclass
 class Turn:
-    """One request and what came of it. Times in milliseconds; tokens as the engine itself counted them."""
+    """One request and what came of it. Times in milliseconds; tokens as the engine itself counted
+    them.
+    """
+
     conversation: str
     turn: int
-    label: str                 # which way or mode this request belongs to
-    store: bool                # False: the agent was told to leave the store out of this request
+    label: str  # which way or mode this request belongs to
+    store: bool  # False: the agent was told to leave the store out of this request
     ok: bool = False
     error: str = ""
     replica: str = ""
-    route: str = ""            # local | remote | recompute, as the agent reported it
-    ttft_ms: float = 0.0       # request sent -> first piece of the answer
+    route: str = ""  # local | remote | recompute, as the agent reported it
+    ttft_ms: float = 0.0  # request sent -> first piece of the answer
     total_ms: float = 0.0
-    reused: int = 0            # prompt tokens found in the engine's cache (local, or restored from the store)
-    computed: int = 0          # prompt tokens that the engine prefilled
+    reused: int = 0  # prompt tokens found in the engine's cache (local, or restored from the store)
+    computed: int = 0  # prompt tokens that the engine prefilled
     answer: str = ""
     request_id: str = ""
-    work: dict = dataclasses.field(default_factory=dict)  # the agent's own times, see commands.WORK_FIELDS
+    work: dict = dataclasses.field(
+        default_factory=dict
+    )  # the agent's own times, see commands.WORK_FIELDS
 
     @property
     def prompt(self):
@@ -40,14 +45,33 @@ class ChatClient:
     def __init__(self, cluster, timeout_seconds=180):
         self._cluster, self._timeout = cluster, timeout_seconds
         self._ids = itertools.count(1)
-        self.turns = []        # every turn that was asked, failed ones too
+        self.turns = []  # every turn that was asked, failed ones too
 
-    def ask(self, conversation, turn, label, messages, *, max_tokens, store=True, policy=None, pin=None, sticky=True):
-        """policy: route by this policy. pin: force this replica. sticky=False: the seed's '?sticky=0', random."""
-        record = Turn(conversation, turn, label, store, request_id=f"demo-{os.getpid()}-{next(self._ids)}")
+    def ask(
+        self,
+        conversation,
+        turn,
+        label,
+        messages,
+        *,
+        max_tokens,
+        store=True,
+        policy=None,
+        pin=None,
+        sticky=True,
+    ):
+        """policy: route by this policy. pin: force this replica. sticky=False: the seed's
+        '?sticky=0', random.
+        """
+        record = Turn(
+            conversation, turn, label, store, request_id=f"demo-{os.getpid()}-{next(self._ids)}"
+        )
         self.turns.append(record)
-        headers = {"Content-Type": "application/json", commands.REQUEST_ID: record.request_id,
-                   commands.CONVERSATION: conversation}
+        headers = {
+            "Content-Type": "application/json",
+            commands.REQUEST_ID: record.request_id,
+            commands.CONVERSATION: conversation,
+        }
         if not store:
             headers[commands.STORE] = "off"
         if policy:
@@ -55,8 +79,13 @@ class ChatClient:
         if pin:
             headers[commands.PIN] = pin
         path = commands.CHAT_PATH + ("" if sticky else "?sticky=0")
-        body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0, "stream": True,
-                "stream_options": {"include_usage": True}}
+        body = {
+            "messages": messages,
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
         try:
             self._send(record, path, json.dumps(body).encode(), headers)
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -65,19 +94,34 @@ class ChatClient:
         return record
 
     def wait_usable(self, replica, seconds=60):
-        """Asks for one word until the router sends it to this replica and it answers. These probes are not counted."""
+        """Asks for one word until the router sends it to this replica and it answers. These probes
+        are not counted.
+        """
         counted, deadline = len(self.turns), time.monotonic() + seconds
         while True:
-            probe = self.ask("probe", 1, "probe", [{"role": "user", "content": "Say yes."}], max_tokens=2, store=False, pin=replica)
+            probe = self.ask(
+                "probe",
+                1,
+                "probe",
+                [{"role": "user", "content": "Say yes."}],
+                max_tokens=2,
+                store=False,
+                pin=replica,
+            )
             del self.turns[counted:]
             if probe.ok and probe.replica == replica:
                 return
             if time.monotonic() > deadline:
-                raise DemoError(f"the router sends nothing to {replica} after {seconds} s: {probe.error or probe.replica}")
+                raise DemoError(
+                    f"the router sends nothing to {replica} after {seconds} s: "
+                    f"{probe.error or probe.replica}"
+                )
             time.sleep(0.1)
 
     def _send(self, record, path, body, headers):
-        connection = http.client.HTTPConnection(commands.HOST, self._cluster.router_port, timeout=self._timeout)
+        connection = http.client.HTTPConnection(
+            commands.HOST, self._cluster.router_port, timeout=self._timeout
+        )
         try:
             connection.connect()
             start = time.perf_counter()
@@ -125,7 +169,9 @@ class ChatClient:
             record.computed = usage["prompt_tokens"] - record.reused
 
     def _agent_report(self, record):
-        """What the agent itself measured for this request; {} when it does not tell (asked after the answer, never before)."""
+        """What the agent itself measured for this request; {} when it does not tell (asked after
+        the answer, never before).
+        """
         ports = self._cluster.agent_ports.get(record.replica)
         if not ports:
             return {}
@@ -137,5 +183,9 @@ class ChatClient:
             return {}
         for row in rows:
             if row.get(commands.REPORT_ID) == record.request_id:
-                return {ours: row[theirs] for ours, theirs in commands.WORK_FIELDS.items() if theirs in row}
+                return {
+                    ours: row[theirs]
+                    for ours, theirs in commands.WORK_FIELDS.items()
+                    if theirs in row
+                }
         return {}

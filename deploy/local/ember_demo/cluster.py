@@ -15,16 +15,20 @@ READING_SECONDS = 0.3
 
 
 class Cluster:
-    """start() and stop() pair up; stop() may be called at any time, also after a half-done start()."""
+    """start() and stop() pair up; stop() may be called at any time, also after a half-done
+    start().
+    """
 
     def __init__(self, binaries, engine, model, memory, keep):
         self.run_dir = tempfile.mkdtemp(prefix="ember-demo-")
         self.slot_root = tempfile.mkdtemp(prefix="ember-demo-", dir=self._slot_parent())
         self.processes = {}
-        self._killed = set()   # names that kill() ended and restart() has not brought back
+        self._killed = set()  # names that kill() ended and restart() has not brought back
         self._tied = not keep
         ports = iter(free_ports(3 * len(STORES) + 3 * len(REPLICAS) + 1))
-        self.store_ports = {n: {k: next(ports) for k in ("listen", "grpc", "admin")} for n in STORES}
+        self.store_ports = {
+            n: {k: next(ports) for k in ("listen", "grpc", "admin")} for n in STORES
+        }
         self.agent_ports = {n: {k: next(ports) for k in ("listen", "grpc")} for n in REPLICAS}
         self.engine_ports = {n: next(ports) for n in REPLICAS}
         self.router_port = next(ports)
@@ -43,19 +47,35 @@ class Cluster:
     def _define(self, binaries, engine, model, memory):
         peers = {name: ports["listen"] for name, ports in self.store_ports.items()}
         for name, ports in self.store_ports.items():
-            self._add(name, "store", ports["admin"], commands.store(binaries, name, ports, peers, memory))
+            self._add(
+                name, "store", ports["admin"], commands.store(binaries, name, ports, peers, memory)
+            )
         for name in REPLICAS:
             slots = os.path.join(self.slot_root, name)
             os.mkdir(slots)
             port, ports = self.engine_ports[name], self.agent_ports[name]
             self._add(f"{name}-engine", "engine", port, commands.engine(engine, model, port, slots))
-            self._add(f"{name}-agent", "agent", ports["listen"],
-                      commands.agent(binaries, name, ports, port, model, slots, peers.values()))
-        self._add("router", "router", self.router_port, commands.router(binaries, self.router_port, self.agent_ports))
+            self._add(
+                f"{name}-agent",
+                "agent",
+                ports["listen"],
+                commands.agent(binaries, name, ports, port, model, slots, peers.values()),
+            )
+        self._add(
+            "router",
+            "router",
+            self.router_port,
+            commands.router(binaries, self.router_port, self.agent_ports),
+        )
 
     def _add(self, name, kind, port, command):
-        self.processes[name] = Process(name, command, f"{self.run_dir}/{name}.log",
-                                       f"http://{commands.at(port)}{commands.HEALTH[kind]}", self._tied)
+        self.processes[name] = Process(
+            name,
+            command,
+            f"{self.run_dir}/{name}.log",
+            f"http://{commands.at(port)}{commands.HEALTH[kind]}",
+            self._tied,
+        )
 
     def start(self):
         """Stores and engines first, then the agents that speak to them, then the router."""
@@ -73,7 +93,9 @@ class Cluster:
         self._write_pids()
 
     def kill(self, *names):
-        """KILL -9, one after another at once; a replica's name stands for its engine and its agent."""
+        """KILL -9, one after another at once; a replica's name stands for its engine and its
+        agent.
+        """
         for name in self._parts(names):
             self._killed.add(name)
             self.processes[name].kill()
@@ -94,16 +116,24 @@ class Cluster:
 
     @staticmethod
     def _parts(names):
-        return [part for name in names for part in ([f"{name}-engine", f"{name}-agent"] if name in REPLICAS else [name])]
+        return [
+            part
+            for name in names
+            for part in ([f"{name}-engine", f"{name}-agent"] if name in REPLICAS else [name])
+        ]
 
     def check_alive(self):
         """Fails when a process has ended by itself."""
         for name, process in self.processes.items():
             if name not in self._killed and not process.alive():
-                raise DemoError(f"{process.name} died (status {process.child.returncode})\n{process.log_tail()}")
+                raise DemoError(
+                    f"{process.name} died (status {process.child.returncode})\n{process.log_tail()}"
+                )
 
     def settle(self):
-        """The pause of a person who reads the answer; meanwhile the agent pushes what is new to the store."""
+        """The pause of a person who reads the answer; meanwhile the agent pushes what is new to the
+        store.
+        """
         time.sleep(READING_SECONDS)
 
     def pids(self):

@@ -1,4 +1,6 @@
-"""The one place that knows our programs' and the engine's command lines, paths, headers and report fields."""
+"""The one place that knows our programs' and the engine's command lines, paths, headers and report
+fields.
+"""
 
 HOST = "127.0.0.1"
 
@@ -24,29 +26,72 @@ def at(port):
 
 def store(binaries, name, ports, peers, memory):
     """ports: dict listen/grpc/admin; peers: {name: data port} of all nodes."""
-    return [f"{binaries}/ember-store", f"--node-id={name}", f"--listen={at(ports['listen'])}", f"--grpc={at(ports['grpc'])}",
-            f"--admin={at(ports['admin'])}", f"--memory={memory}",
-            "--peers=" + ",".join(f"{peer}={at(port)}" for peer, port in peers.items())]
+    return [
+        f"{binaries}/ember-store",
+        f"--node-id={name}",
+        f"--listen={at(ports['listen'])}",
+        f"--grpc={at(ports['grpc'])}",
+        f"--admin={at(ports['admin'])}",
+        f"--memory={memory}",
+        "--peers=" + ",".join(f"{peer}={at(port)}" for peer, port in peers.items()),
+    ]
 
 
 def engine(program, model, port, slot_dir):
-    # One thread a replica: two replicas with two OpenMP threads each on two cores spin against each other.
+    # One thread a replica: two replicas with two OpenMP threads each on two cores spin against each
+    # other.
     # -kvu and -fa on give the slot file the one layout that the agent can cut and rebuild.
-    return [program, "-m", model, "--alias", "smollm2", "--host", HOST, "--port", str(port), "-c", "8192", "-np", str(SLOTS),
-            "-kvu", "-fa", "on", "-t", "1", "-tb", "1", "--slot-save-path", slot_dir, "--metrics", "--slots",
-            "--cache-ram", "0", "--no-warmup"]
+    return [
+        program,
+        "-m",
+        model,
+        "--alias",
+        "smollm2",
+        "--host",
+        HOST,
+        "--port",
+        str(port),
+        "-c",
+        "8192",
+        "-np",
+        str(SLOTS),
+        "-kvu",
+        "-fa",
+        "on",
+        "-t",
+        "1",
+        "-tb",
+        "1",
+        "--slot-save-path",
+        slot_dir,
+        "--metrics",
+        "--slots",
+        "--cache-ram",
+        "0",
+        "--no-warmup",
+    ]
 
 
 def agent(binaries, name, ports, engine_port, model, slot_dir, stores):
-    return [f"{binaries}/ember-agent", f"--replica-id={name}", f"--listen={at(ports['listen'])}", f"--grpc={at(ports['grpc'])}",
-            f"--engine=http://{at(engine_port)}", f"--model-file={model}", f"--slot-dir={slot_dir}", f"--slots={SLOTS}",
-            "--stores=" + ",".join(at(port) for port in stores)]
+    return [
+        f"{binaries}/ember-agent",
+        f"--replica-id={name}",
+        f"--listen={at(ports['listen'])}",
+        f"--grpc={at(ports['grpc'])}",
+        f"--engine=http://{at(engine_port)}",
+        f"--model-file={model}",
+        f"--slot-dir={slot_dir}",
+        f"--slots={SLOTS}",
+        "--stores=" + ",".join(at(port) for port in stores),
+    ]
 
 
 def router(binaries, port, replicas):
     """replicas: {name: dict listen/grpc} of the agents."""
     return [f"{binaries}/ember-router", f"--listen={at(port)}", "--policy=cache_aware"] + [
-        f"--replica={name},http={at(ports['listen'])},grpc={at(ports['grpc'])}" for name, ports in replicas.items()]
+        f"--replica={name},http={at(ports['listen'])},grpc={at(ports['grpc'])}"
+        for name, ports in replicas.items()
+    ]
 
 
 def agent_report_path(limit):
@@ -56,5 +101,10 @@ def agent_report_path(limit):
 
 REPORT_ID = "request_id"
 # Our name of a figure -> the agent's name of it.
-WORK_FIELDS = {"match_ms": "match_ms", "transfer_ms": "transfer_ms", "rebuild_ms": "rebuild_ms", "restore_ms": "restore_ms",
-               "bytes": "bytes"}
+WORK_FIELDS = {
+    "match_ms": "match_ms",
+    "transfer_ms": "transfer_ms",
+    "rebuild_ms": "rebuild_ms",
+    "restore_ms": "restore_ms",
+    "bytes": "bytes",
+}

@@ -1,4 +1,6 @@
-"""Pure functions from Results to figures: samples, the named metrics, and the checks of what was promised."""
+"""Pure functions from Results to figures: samples, the named metrics, and the checks of what was
+promised.
+"""
 
 import dataclasses
 import math
@@ -6,9 +8,10 @@ import statistics
 
 from .results import MODES, Results
 
-REMOTE_SHARE_LIMIT = 0.2      # remote load against recompute, for prefixes of 1,000 tokens and more
-OVERHEAD_LIMIT_MS = 60.0      # match + transfer + rebuild for such a prefix
-REUSED_WHEN_LOADED = 0.8      # of the prompt: a load ends at a segment's edge, so the question and a partial segment remain
+REMOTE_SHARE_LIMIT = 0.2  # remote load against recompute, for prefixes of 1,000 tokens and more
+OVERHEAD_LIMIT_MS = 60.0  # match + transfer + rebuild for such a prefix
+# Of the prompt: a load ends at a segment's edge, so a partial segment and the question remain.
+REUSED_WHEN_LOADED = 0.8
 OVERHEAD_PARTS = ("match_ms", "transfer_ms", "rebuild_ms")
 LOAD_PARTS = OVERHEAD_PARTS + ("restore_ms",)
 
@@ -31,7 +34,9 @@ class Sample:
     @property
     def p95(self):
         """Nearest rank: a value that was measured, not one in between."""
-        return self.values[max(0, math.ceil(0.95 * len(self.values)) - 1)] if self.values else math.nan
+        return (
+            self.values[max(0, math.ceil(0.95 * len(self.values)) - 1)] if self.values else math.nan
+        )
 
     @property
     def mean(self):
@@ -53,8 +58,11 @@ def second_turns(results, mode, store):
 def overhead(results):
     """Our part of each remote load, in ms; empty when the agents did not report it."""
     turns = results.way("remote") + results.way("after kills")
-    return Sample.of(sum(t.work[part] for part in OVERHEAD_PARTS) for t in turns
-                     if t.route == "remote" and all(part in t.work for part in OVERHEAD_PARTS))
+    return Sample.of(
+        sum(t.work[part] for part in OVERHEAD_PARTS)
+        for t in turns
+        if t.route == "remote" and all(part in t.work for part in OVERHEAD_PARTS)
+    )
 
 
 def equal_answers(results):
@@ -62,9 +70,13 @@ def equal_answers(results):
 
 
 def survived_kills(results):
-    """1 for each turn after the kills that the restarted replica answered from the store, else 0."""
+    """1 for each turn after the kills that the restarted replica answered from the store, else
+    0.
+    """
     turns = [f.second.get("after kills") for f in results.four_ways]
-    return Sample.of(float(t is not None and t.ok and t.reused >= REUSED_WHEN_LOADED * t.prompt) for t in turns)
+    return Sample.of(
+        float(t is not None and t.ok and t.reused >= REUSED_WHEN_LOADED * t.prompt) for t in turns
+    )
 
 
 def loads(results):
@@ -88,18 +100,33 @@ def metrics(results: Results):
         samples[f"ttft_{mode}_store_ms"] = ttft(second_turns(results, mode, True))
     samples["remote_overhead_ms"] = overhead(results)
     rows = [_row(name, s.median, "ms", s) for name, s in samples.items() if s.values]
-    for name, sample in (("equal_answers", equal_answers(results)), ("survived_kills", survived_kills(results))):
+    for name, sample in (
+        ("equal_answers", equal_answers(results)),
+        ("survived_kills", survived_kills(results)),
+    ):
         if sample.values:
             rows.append(_row(name, sample.mean, "share", sample))
     failed = len(results.failed())
-    rows.append({"metric": "failed_requests", "value": failed, "unit": "requests", "n": len(results.turns),
-                 "spread": [failed, failed]})
+    rows.append(
+        {
+            "metric": "failed_requests",
+            "value": failed,
+            "unit": "requests",
+            "n": len(results.turns),
+            "spread": [failed, failed],
+        }
+    )
     return [{**row, "system": "emberkv", "size": results.size.name} for row in rows]
 
 
 def _row(name, value, unit, sample):
-    return {"metric": name, "value": round(value, 3), "unit": unit, "n": len(sample),
-            "spread": [round(v, 3) for v in sample.spread]}
+    return {
+        "metric": name,
+        "value": round(value, 3),
+        "unit": unit,
+        "n": len(sample),
+        "spread": [round(v, 3) for v in sample.spread],
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +134,9 @@ class Check:
     promise: str
     measured: str
     ok: bool
-    decisive: bool   # a broken one fails the demo; the others are times, which a loaded machine can spoil
+    decisive: (
+        bool  # a broken one fails the demo; the others are times, which a loaded machine can spoil
+    )
 
 
 def checks(results: Results):
@@ -116,26 +145,65 @@ def checks(results: Results):
 
 def _answer_checks(results):
     failed, equal, survived = len(results.failed()), equal_answers(results), survived_kills(results)
-    yield Check("no request failed, kills included", f"{failed} of {len(results.turns)} failed", failed == 0, True)
-    yield Check("greedy answers are equal in all four ways", f"{sum(equal.values):.0f} of {len(equal)} conversations",
-                equal.mean == 1, True)
-    yield Check("after the kills the store has every prefix", f"{sum(survived.values):.0f} of {len(survived)} turns loaded",
-                survived.mean == 1, True)
+    yield Check(
+        "no request failed, kills included",
+        f"{failed} of {len(results.turns)} failed",
+        failed == 0,
+        True,
+    )
+    yield Check(
+        "greedy answers are equal in all four ways",
+        f"{sum(equal.values):.0f} of {len(equal)} conversations",
+        equal.mean == 1,
+        True,
+    )
+    yield Check(
+        "after the kills the store has every prefix",
+        f"{sum(survived.values):.0f} of {len(survived)} turns loaded",
+        survived.mean == 1,
+        True,
+    )
     cold = results.way("recompute")
-    yield Check("'recompute' really computed everything", f"{max((t.reused for t in cold), default=0)} tokens reused at most",
-                bool(cold) and all(t.reused < 0.2 * t.prompt for t in cold), False)
+    yield Check(
+        "'recompute' really computed everything",
+        f"{max((t.reused for t in cold), default=0)} tokens reused at most",
+        bool(cold) and all(t.reused < 0.2 * t.prompt for t in cold),
+        False,
+    )
 
 
 def _time_checks(results):
-    local, remote, recompute = (ttft(results.way(way)).median for way in ("local", "remote", "recompute"))
-    yield Check("local hit < remote load < recompute", f"{local:.0f} < {remote:.0f} < {recompute:.0f} ms",
-                local < remote < recompute, False)
-    yield Check(f"remote load <= {REMOTE_SHARE_LIMIT} x recompute", f"{remote / recompute:.2f} x",
-                remote <= REMOTE_SHARE_LIMIT * recompute, False)
+    local, remote, recompute = (
+        ttft(results.way(way)).median for way in ("local", "remote", "recompute")
+    )
+    yield Check(
+        "local hit < remote load < recompute",
+        f"{local:.0f} < {remote:.0f} < {recompute:.0f} ms",
+        local < remote < recompute,
+        False,
+    )
+    yield Check(
+        f"remote load <= {REMOTE_SHARE_LIMIT} x recompute",
+        f"{remote / recompute:.2f} x",
+        remote <= REMOTE_SHARE_LIMIT * recompute,
+        False,
+    )
     ours = overhead(results)
-    yield Check(f"our part of a load <= {OVERHEAD_LIMIT_MS:.0f} ms",
-                f"{ours.median:.1f} ms (median of {len(ours)})" if ours.values else "not reported by the agents",
-                bool(ours.values) and ours.median <= OVERHEAD_LIMIT_MS, False)
+    yield Check(
+        f"our part of a load <= {OVERHEAD_LIMIT_MS:.0f} ms",
+        (
+            f"{ours.median:.1f} ms (median of {len(ours)})"
+            if ours.values
+            else "not reported by the agents"
+        ),
+        bool(ours.values) and ours.median <= OVERHEAD_LIMIT_MS,
+        False,
+    )
     turns = second_turns(results, "cache_aware", True)
     worst = max((t.computed / t.prompt for t in turns if t.prompt), default=math.nan)
-    yield Check("cache_aware + store: no second turn pays a full prefill", f"{100 * worst:.0f} % computed at most", worst < 0.5, False)
+    yield Check(
+        "cache_aware + store: no second turn pays a full prefill",
+        f"{100 * worst:.0f} % computed at most",
+        worst < 0.5,
+        False,
+    )

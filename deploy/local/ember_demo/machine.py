@@ -13,7 +13,8 @@ def describe(engine, model):
         "system": _first(r'PRETTY_NAME="(.+)"', "/etc/os-release") or platform.system(),
         "kernel": platform.release(),
         "load before": f"{os.getloadavg()[0]:.2f}",
-        "engine": _first(r"(.+) for processor", os.path.join(os.path.dirname(engine), "stamp")) or os.path.basename(engine),
+        "engine": _first(r"(.+) for processor", os.path.join(os.path.dirname(engine), "stamp"))
+        or os.path.basename(engine),
         "model": os.path.basename(model),
     }
 

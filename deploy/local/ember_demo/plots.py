@@ -1,4 +1,6 @@
-"""The report's plots. Each function draws Results into one figure; draw_all saves them as PNG files."""
+"""The report's plots. Each function draws Results into one figure; draw_all saves them as PNG
+files.
+"""
 
 import os
 
@@ -11,21 +13,53 @@ from . import figures  # noqa: E402
 from .results import MODES, WAYS  # noqa: E402
 
 INK, FAINT = "#22303c", "#d5dce3"
-WAY_COLOURS = {"recompute": "#c8553d", "local": "#2a8f6d", "remote": "#2b6cb0", "after kills": "#6b4fa0"}
+WAY_COLOURS = {
+    "recompute": "#c8553d",
+    "local": "#2a8f6d",
+    "remote": "#2b6cb0",
+    "after kills": "#6b4fa0",
+}
 STORE_COLOURS = {False: "#9aa8b5", True: "#2b6cb0"}
 COMPUTED, REUSED = "#c8553d", "#8cc5ae"
-PART_COLOURS = {"match_ms": "#f2b134", "transfer_ms": "#2b6cb0", "rebuild_ms": "#7fb3dd", "restore_ms": "#6b4fa0", "rest": "#d5dce3"}
-PART_NAMES = {"match_ms": "match in the store", "transfer_ms": "transfer", "rebuild_ms": "rebuild the slot file",
-              "restore_ms": "engine restores it", "rest": "prefill of the new tokens, first token, HTTP"}
-STYLE = {"font.size": 10.5, "axes.edgecolor": FAINT, "axes.labelcolor": INK, "text.color": INK, "xtick.color": INK,
-         "ytick.color": INK, "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "legend.frameon": False}
+PART_COLOURS = {
+    "match_ms": "#f2b134",
+    "transfer_ms": "#2b6cb0",
+    "rebuild_ms": "#7fb3dd",
+    "restore_ms": "#6b4fa0",
+    "rest": "#d5dce3",
+}
+PART_NAMES = {
+    "match_ms": "match in the store",
+    "transfer_ms": "transfer",
+    "rebuild_ms": "rebuild the slot file",
+    "restore_ms": "engine restores it",
+    "rest": "prefill of the new tokens, first token, HTTP",
+}
+STYLE = {
+    "font.size": 10.5,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+}
 
 
 def draw_all(results, folder):
     """Returns {name: path} of the PNG files written."""
     paths = {}
     with plt.rc_context(STYLE):
-        for name, draw in (("ways", ways), ("modes", modes), ("tokens", tokens), ("load", load), ("breakdown", breakdown)):
+        for name, draw in (
+            ("ways", ways),
+            ("modes", modes),
+            ("tokens", tokens),
+            ("load", load),
+            ("breakdown", breakdown),
+        ):
             figure = draw(results)
             paths[name] = os.path.join(folder, f"{name}.png")
             figure.savefig(paths[name], dpi=160, facecolor="white")
@@ -42,7 +76,14 @@ def _axes(width, height):
 def _dots(axes, positions, samples, horizontal):
     for position, sample in zip(positions, samples):
         values, same = list(sample.values), [position] * len(sample)
-        axes.scatter(*((values, same) if horizontal else (same, values)), s=13, color=INK, alpha=0.55, zorder=3, linewidths=0)
+        axes.scatter(
+            *((values, same) if horizontal else (same, values)),
+            s=13,
+            color=INK,
+            alpha=0.55,
+            zorder=3,
+            linewidths=0,
+        )
 
 
 def ways(results):
@@ -54,12 +95,22 @@ def ways(results):
     longest = max((s.values[-1] for s in samples if s.values), default=1)
     for row, sample in zip(rows, samples):
         if sample.values:
-            axes.text(sample.values[-1] + longest * 0.015, row, f"{sample.median:,.0f} ms", va="center", weight="bold")
-    axes.set_yticks(rows, ["computed again", "local hit", "loaded from the store", "loaded after the kills"])
+            axes.text(
+                sample.values[-1] + longest * 0.015,
+                row,
+                f"{sample.median:,.0f} ms",
+                va="center",
+                weight="bold",
+            )
+    axes.set_yticks(
+        rows, ["computed again", "local hit", "loaded from the store", "loaded after the kills"]
+    )
     axes.invert_yaxis()
     axes.set_xlim(0, longest * 1.14)
     axes.grid(axis="x", color=FAINT)
-    axes.set_xlabel("time to first token of the second turn, ms (bar: median, dots: each conversation)")
+    axes.set_xlabel(
+        "time to first token of the second turn, ms (bar: median, dots: each conversation)"
+    )
     return figure
 
 
@@ -69,12 +120,23 @@ def modes(results):
     for store in (False, True):
         positions = [i + (0.2 if store else -0.2) for i in range(len(MODES))]
         samples = [figures.ttft(figures.second_turns(results, mode, store)) for mode in MODES]
-        axes.bar(positions, [s.median for s in samples], width=0.37, color=STORE_COLOURS[store],
-                 label=f"store {'on' if store else 'off'}")
+        axes.bar(
+            positions,
+            [s.median for s in samples],
+            width=0.37,
+            color=STORE_COLOURS[store],
+            label=f"store {'on' if store else 'off'}",
+        )
         _dots(axes, positions, samples, horizontal=False)
         for position, sample in zip(positions, samples):
             if sample.values:
-                axes.text(position, sample.values[-1] + highest * 0.025, f"{sample.median:,.0f}", ha="center", weight="bold")
+                axes.text(
+                    position,
+                    sample.values[-1] + highest * 0.025,
+                    f"{sample.median:,.0f}",
+                    ha="center",
+                    weight="bold",
+                )
     axes.set_xticks(range(len(MODES)), ["random  (?sticky=0)", "sticky", "cache_aware"])
     axes.set_ylim(0, highest * 1.15)
     axes.set_ylabel("TTFT of the second turn, ms")
@@ -112,33 +174,63 @@ def load(results):
     for number, replica in enumerate(replicas):
         positions = [i + (number - (len(replicas) - 1) / 2) * 0.36 for i in range(len(cells))]
         entries = [table.get(m, {}).get(s, {}).get(replica, [0, 0]) for m, s in cells]
-        bars = axes.bar(positions, [e[1] for e in entries], width=0.34, color=("#2b6cb0", "#f2b134")[number % 2], label=replica)
+        bars = axes.bar(
+            positions,
+            [e[1] for e in entries],
+            width=0.34,
+            color=("#2b6cb0", "#f2b134")[number % 2],
+            label=replica,
+        )
         axes.bar_label(bars, [str(e[0]) for e in entries], padding=2, fontsize=9)
-    axes.set_xticks(range(len(cells)), [f"{mode}\nstore {'on' if store else 'off'}" for mode, store in cells], fontsize=9)
+    axes.set_xticks(
+        range(len(cells)),
+        [f"{mode}\nstore {'on' if store else 'off'}" for mode, store in cells],
+        fontsize=9,
+    )
     axes.set_ylabel("prompt tokens prefilled")
     axes.margins(y=0.14)
     axes.grid(axis="y", color=FAINT)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=len(replicas) or 1)
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside upper right", ncols=len(replicas) or 1
+    )
     return figure
 
 
 def breakdown(results):
     figure, axes = _axes(7.6, 2.3)
-    rows = [(name, [t for t in results.way(name) if t.work.get("bytes")]) for name in ("remote", "after kills")]
+    rows = [
+        (name, [t for t in results.way(name) if t.work.get("bytes")])
+        for name in ("remote", "after kills")
+    ]
     for row, (_, turns) in enumerate(rows):
         left = 0.0
         for part, colour in PART_COLOURS.items():
             values = figures.Sample.of(_part(t, part) for t in turns)
             if values.values:
-                axes.barh(row, values.median, left=left, color=colour, height=0.6, label=PART_NAMES[part] if row == 0 else None)
+                axes.barh(
+                    row,
+                    values.median,
+                    left=left,
+                    color=colour,
+                    height=0.6,
+                    label=PART_NAMES[part] if row == 0 else None,
+                )
                 left += values.median
         if not turns:
-            axes.text(0, row, "  nothing was loaded, or the agents reported no times", va="center", color="#7a8794")
+            axes.text(
+                0,
+                row,
+                "  nothing was loaded, or the agents reported no times",
+                va="center",
+                color="#7a8794",
+            )
     axes.set_yticks(range(len(rows)), ["remote load", "after the kills"])
     axes.invert_yaxis()
     axes.set_xlabel("ms, medians")
     axes.grid(axis="x", color=FAINT)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=9)
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=9
+    )
     return figure
 
 

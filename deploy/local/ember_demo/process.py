@@ -1,4 +1,6 @@
-"""Child processes that cannot outlive the demo: each in its own process group, ended by pid, never by name."""
+"""Child processes that cannot outlive the demo: each in its own process group, ended by pid, never
+by name.
+"""
 
 import os
 import signal
@@ -14,7 +16,9 @@ class DemoError(Exception):
 
 
 def free_ports(count):
-    """Distinct ports that were free just now (bound to port 0 all at once, so none is given out twice)."""
+    """Distinct ports that were free just now (bound to port 0 all at once, so none is given out
+    twice).
+    """
     sockets = [socket.socket() for _ in range(count)]
     try:
         for s in sockets:
@@ -27,7 +31,9 @@ def free_ports(count):
 
 class Process:
     def __init__(self, name, command, log, health, tied):
-        """health: URL that answers 200 when ready. tied: die with the demo even when that is killed with SIGKILL."""
+        """health: URL that answers 200 when ready. tied: die with the demo even when that is killed
+        with SIGKILL.
+        """
         self.name, self.command, self.log, self.health, self.tied = name, command, log, health, tied
         self.child = None
 
@@ -37,8 +43,13 @@ class Process:
             out.write(f"--- {' '.join(self.command)}\n".encode())
             out.flush()
             try:
-                self.child = subprocess.Popen(prefix + self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                              start_new_session=True)
+                self.child = subprocess.Popen(
+                    prefix + self.command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                    start_new_session=True,
+                )
             except OSError as error:
                 raise DemoError(f"cannot start {self.name}: {error}") from error
 
@@ -49,9 +60,15 @@ class Process:
         deadline = time.monotonic() + seconds
         while not self._healthy():
             if not self.alive():
-                raise DemoError(f"{self.name} ended with status {self.child.returncode} before it was ready\n{self.log_tail()}")
+                raise DemoError(
+                    f"{self.name} ended with status {self.child.returncode} before it was "
+                    f"ready\n{self.log_tail()}"
+                )
             if time.monotonic() > deadline:
-                raise DemoError(f"{self.name} did not answer {self.health} within {seconds} s\n{self.log_tail()}")
+                raise DemoError(
+                    f"{self.name} did not answer {self.health} within {seconds} "
+                    f"s\n{self.log_tail()}"
+                )
             time.sleep(0.05)
 
     def _healthy(self):

@@ -1,18 +1,27 @@
-"""What a run of the demo produced: plain data, filled by the experiments, read by figures and the report."""
+"""What a run of the demo produced: plain data, filled by the experiments, read by figures and the
+report.
+"""
 
 import dataclasses
 
 from .chat import Turn
 
 # The modes of the seed's experiment: name -> how a request asks for it.
-MODES = {"random": {"sticky": False}, "sticky": {"policy": "sticky"}, "cache_aware": {"policy": "cache_aware"}}
+MODES = {
+    "random": {"sticky": False},
+    "sticky": {"policy": "sticky"},
+    "cache_aware": {"policy": "cache_aware"},
+}
 # The ways of reading the same second turn.
 WAYS = ("recompute", "local", "remote", "after kills")
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How much is asked. words: of the system prompt; budget_s: the mode experiment starts no new round after that."""
+    """How much is asked. words: of the system prompt; budget_s: the mode experiment starts no new
+    round after that.
+    """
+
     name: str
     conversations: int
     pairs: int
@@ -23,15 +32,34 @@ class Size:
 
 
 SIZES = {
-    "quick": Size("quick", conversations=3, pairs=1, words=260, answer_tokens=16, budget_s=60, memory="256MiB"),
-    "default": Size("default", conversations=4, pairs=6, words=800, answer_tokens=20, budget_s=300, memory="512MiB"),
-    "full": Size("full", conversations=20, pairs=20, words=1650, answer_tokens=24, budget_s=7200, memory="1536MiB"),
+    "quick": Size(
+        "quick", conversations=3, pairs=1, words=260, answer_tokens=16, budget_s=60, memory="256MiB"
+    ),
+    "default": Size(
+        "default",
+        conversations=4,
+        pairs=6,
+        words=800,
+        answer_tokens=20,
+        budget_s=300,
+        memory="512MiB",
+    ),
+    "full": Size(
+        "full",
+        conversations=20,
+        pairs=20,
+        words=1650,
+        answer_tokens=24,
+        budget_s=7200,
+        memory="1536MiB",
+    ),
 }
 
 
 @dataclasses.dataclass
 class FourWays:
     """One conversation whose second turn was answered in each of WAYS."""
+
     conversation: str
     first: Turn
     second: dict = dataclasses.field(default_factory=dict)  # way -> Turn
@@ -45,6 +73,7 @@ class FourWays:
 @dataclasses.dataclass
 class Pair:
     """Both turns of one conversation of the mode experiment."""
+
     mode: str
     store: bool
     first: Turn
@@ -54,8 +83,8 @@ class Pair:
 @dataclasses.dataclass
 class Survival:
     killed: list
-    during: Turn               # asked at once after the kills, while both are down
-    restart_s: float           # from starting the killed processes to all of them ready
+    during: Turn  # asked at once after the kills, while both are down
+    restart_s: float  # from starting the killed processes to all of them ready
 
 
 @dataclasses.dataclass
@@ -65,7 +94,7 @@ class Results:
     four_ways: list = dataclasses.field(default_factory=list)
     pairs: list = dataclasses.field(default_factory=list)
     survival: Survival | None = None
-    turns: list = dataclasses.field(default_factory=list)    # every request that was made, in order
+    turns: list = dataclasses.field(default_factory=list)  # every request that was made, in order
     experiment_s: float = 0.0
 
     def way(self, name):
