@@ -92,15 +92,12 @@ REASONS = (
 SENTENCES = (
     "{name} looks after the {thing} in the {place}, {reason}.",
     "Every {day} {time} the {place} opens for anyone who wants to see the {thing}.",
-    "{weather_cap}, boats longer than {number} metres must wait outside until {name} raises the "
-    "signal.",
+    "{weather_cap}, boats longer than {number} metres wait outside until {name} gives the sign.",
     "The {place} was built in {year} and is rented to {name} for {number} crowns a month.",
     "Please do not move the {thing} without telling {name}, who signs for it on {day}s.",
     "A new {thing} was bought in {year}, {reason}.",
-    "The walk from the {place} to the {place2} takes about {number} minutes, a little longer "
-    "{weather}.",
-    "{name} and {name2} share the night watch on {day}s and write down the wind, the tide and the "
-    "name of every ship.",
+    "The walk from the {place} to the {place2} takes {number} minutes, more {weather}.",
+    "{name} and {name2} share the night watch on {day}s and write down wind, tide and ships.",
     "If the {thing} is missing, ask first in the {place2}, then in the {place}.",
     "School groups meet {name} near the {place} {time}; at most {number} pupils may come at once.",
     "In {year} the crew of a coaster slept in the {place} for {number} nights, {reason}.",

@@ -2,15 +2,14 @@
 files.
 """
 
+import math
 import os
 
 import matplotlib
+from matplotlib.figure import Figure
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402  (the backend is chosen first)
-
-from . import figures  # noqa: E402
-from .results import MODES, WAYS  # noqa: E402
+from . import figures
+from .results import MODES, WAYS
 
 INK, FAINT = "#22303c", "#d5dce3"
 WAY_COLOURS = {
@@ -52,7 +51,7 @@ STYLE = {
 def draw_all(results, folder):
     """Returns {name: path} of the PNG files written."""
     paths = {}
-    with plt.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE):
         for name, draw in (
             ("ways", ways),
             ("modes", modes),
@@ -63,12 +62,12 @@ def draw_all(results, folder):
             figure = draw(results)
             paths[name] = os.path.join(folder, f"{name}.png")
             figure.savefig(paths[name], dpi=160, facecolor="white")
-            plt.close(figure)
     return paths
 
 
 def _axes(width, height):
-    figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
     axes.tick_params(length=0)
     return figure, axes
 
@@ -155,7 +154,7 @@ def tokens(results):
     axes.barh(rows, computed, color=COMPUTED, height=0.66, label="computed")
     axes.barh(rows, reused, left=computed, color=REUSED, height=0.66, label="reused")
     for row, (c, r) in enumerate(zip(computed, reused)):
-        if c == c:
+        if not math.isnan(c):
             axes.text(c + r, row, f"  {c:,.0f} + {r:,.0f}", va="center")
     axes.set_yticks(rows, [f"{mode}, store {'on' if store else 'off'}" for mode, store in cells])
     axes.invert_yaxis()

@@ -2,6 +2,7 @@
 
 import base64
 import html
+import math
 import os
 import pathlib
 
@@ -116,7 +117,7 @@ def _tiles(results):
     )
     tiles = (
         (
-            "–" if remote != remote or recompute != recompute else f"{remote / recompute:.2f} ×",
+            "–" if math.isnan(remote / recompute) else f"{remote / recompute:.2f} ×",
             "remote load, of recompute",
         ),
         (
@@ -160,7 +161,7 @@ def _table(header, rows):
 
 
 def _n(value, digits=0):
-    return ("–" if value != value else f"{value:,.{digits}f}", "n")
+    return ("–" if math.isnan(value) else f"{value:,.{digits}f}", "n")
 
 
 def _median(turns, attribute):

@@ -1,5 +1,7 @@
 """The results as a table for the terminal, at most 100 columns wide."""
 
+import math
+
 from . import figures
 from .results import MODES, WAYS
 
@@ -15,7 +17,7 @@ def _rule(title):
 
 
 def _number(value, digits=0):
-    return "–" if value != value else f"{value:,.{digits}f}"
+    return "–" if math.isnan(value) else f"{value:,.{digits}f}"
 
 
 def _ways(results):
