@@ -1,0 +1,11 @@
+#include "router/policy/random.h"
+
+#include "router/policy/load.h"
+
+namespace ember::router {
+
+RoutingDecision RandomPolicy::Decide(const PolicyInput& input) const {
+  return DecisionFor(*this, input, input.draw % input.candidates.size(), "draw");
+}
+
+}  // namespace ember::router
