@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from . import commands, figures, machine, plots, report, table
+from . import commands, figures, machine, report, table
 from .chat import ChatClient
 from .cluster import REPLICAS, Cluster
 from .four_ways import FourWaysExperiment
@@ -35,7 +35,7 @@ def options():
         action="store_const",
         const="full",
         default="default",
-        help="20 conversations a mode, prompts of 2,000 tokens and more (about 2 hours on 2 cores)",
+        help="20 conversations a mode, prompts of 2,000 tokens and more (about 45 minutes on 2 idle cores)",
     )
     size.add_argument(
         "--quick",
@@ -60,7 +60,8 @@ def options():
         help="leave the cluster running, and say how to talk to it and stop it",
     )
     for name in ("bin", "engine", "model"):  # filled in by deploy/demo
-        parser.add_argument(f"--{name}", required=True, help=argparse.SUPPRESS)
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
+    parser.add_argument("--parse-only", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -92,6 +93,8 @@ def finish(results, args):
             with open(args.json, "w", encoding="utf-8") as file:
                 file.write(lines)
             say(f"figures: {args.json}")
+    from . import plots  # here, so that --help works before matplotlib is installed
+
     os.makedirs(args.out, exist_ok=True)
     say(f"report:  {report.write(results, args.out, plots.draw_all(results, args.out))}")
     return 0 if all(c.ok for c in figures.checks(results) if c.decisive) else 1
@@ -145,6 +148,8 @@ def interrupt(number, _frame):
 
 def main():
     args = options()
+    if args.parse_only:
+        return
     if not shutil.which("setpriv"):
         sys.exit("deploy/demo: setpriv (package util-linux) is missing: run deploy/deps")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
