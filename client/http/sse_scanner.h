@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ember::http {
 
@@ -19,21 +20,14 @@ class SseScanner {
   using Observer = std::function<void(std::string_view data)>;
 
   // `max_event_bytes` bounds one line and the data of one event.
-  explicit SseScanner(Observer observer, size_t max_event_bytes = 1u << 20);
+  explicit SseScanner(Observer observer, size_t max_event_bytes = 1u << 20)
+      : observer_(std::move(observer)), max_event_bytes_(max_event_bytes) {}
 
   void Feed(std::string_view piece);
-  // True before the first byte and after a blank line: nothing of an event is pending.
-  bool at_event_boundary() const {
-    return newline_run_ != Run::kInLine && newline_run_ != Run::kLineStart;
-  }
-  // True in the middle of a line.
-  bool in_line() const { return newline_run_ == Run::kInLine; }
   // True once an event was over the limit; nothing is observed any more.
   bool stopped() const { return stopped_; }
 
  private:
-  enum class Run { kStart, kInLine, kLineStart, kBlankLine };
-
   void FeedLine(std::string_view line);
   void EndEvent();
   void Stop();
@@ -43,10 +37,9 @@ class SseScanner {
   std::string line_;  // the beginning of a line whose end has not arrived
   std::string data_;
   bool has_data_ = false;
-  bool last_was_cr_ = false;
+  bool after_cr_ = false;  // the last line ended with CR: an LF now belongs to it
   bool first_line_ = true;
   bool stopped_ = false;
-  Run newline_run_ = Run::kStart;
 };
 
 }  // namespace ember::http

@@ -16,6 +16,8 @@
 
 namespace ember::http {
 
+class UpstreamStore;
+
 struct UpstreamPoolOptions {
   size_t max_connections_per_origin = 4096;  // in use and idle; beyond: kBusy at once
   size_t max_idle_per_origin = 256;
@@ -57,8 +59,7 @@ class UpstreamPool {
   size_t connection_count() const;
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<UpstreamStore> store_;
 };
 
 }  // namespace ember::http

@@ -1,0 +1,3 @@
+// The bodies of Asio's and Beast's non-template functions: compiled once, here.
+#include <boost/asio/impl/src.hpp>
+#include <boost/beast/src.hpp>

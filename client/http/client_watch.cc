@@ -1,0 +1,90 @@
+// The part of ServerConnection that finds out, while a handler works, whether the client is still
+// there.
+//
+// An end of the client's stream (FIN) means either "I have closed" or "I have sent all and still
+// listen"; the wire does not tell. So we send a few bytes that mean nothing at that point of the
+// reply (ReplyWriter::ProbeBytes): a closed socket answers them with a reset, a listening one takes
+// them.
+#include <poll.h>
+
+#include "client/http/reply_writer.h"
+#include "client/http/server_connection.h"
+
+namespace ember::http {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+void ServerConnection::ClientGone() {
+  if (gone_.cancelled()) return;
+  server_->metrics.client_gone.Add();
+  gone_.Cancel();
+  Close();
+}
+
+void ServerConnection::WatchReads() {
+  if (watching_reads_ || !socket_.is_open()) return;
+  watching_reads_ = true;
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code ec) {
+    self->watching_reads_ = false;
+    if (!ec) self->OnReadable();
+  });
+}
+
+void ServerConnection::OnReadable() {
+  if (phase_ == Phase::kIdle) {
+    request_ready_ = true;
+    idle_timer_.cancel();
+  } else if (phase_ == Phase::kHandling) {
+    OnClientBytes();
+  }
+}
+
+void ServerConnection::OnClientBytes() {
+  for (;;) {
+    switch (reader_.PullAvailable()) {
+      case RequestReader::Pull::kData:
+        continue;
+      case RequestReader::Pull::kNothingYet:
+        return WatchReads();
+      case RequestReader::Pull::kFull:
+        return WatchErrors();
+      case RequestReader::Pull::kBroken:
+        return ClientGone();
+      case RequestReader::Pull::kEnd:
+        client_finished_ = true;
+        WatchErrors();
+        return ProbeClient();
+    }
+  }
+}
+
+void ServerConnection::WatchErrors() {
+  if (watching_errors_ || !socket_.is_open()) return;
+  watching_errors_ = true;
+  socket_.async_wait(tcp::socket::wait_error, [self = shared_from_this()](error_code ec) {
+    self->watching_errors_ = false;
+    if (ec || self->phase_ != Phase::kHandling) return;
+    // Urgent data wakes this wait too.
+    pollfd state{.fd = self->socket_.native_handle(), .events = 0, .revents = 0};
+    if (poll(&state, 1, 0) == 1 && (state.revents & (POLLERR | POLLHUP)) != 0)
+      return self->ClientGone();
+    self->WatchErrors();
+  });
+}
+
+void ServerConnection::ProbeClient() {
+  // Bytes on their way to the client do the same service.
+  if (probed_ || write_pending_ || writer_ == nullptr) return;
+  const std::string_view probe = writer_->ProbeBytes();
+  if (probe.empty()) return;
+  probed_ = true;
+  error_code ec;
+  const size_t n = socket_.write_some(asio::buffer(probe), ec);
+  if (ec == asio::error::would_block || ec == asio::error::try_again) return;
+  if (ec) return ClientGone();
+  unsent_.assign(probe.substr(n));
+}
+
+}  // namespace ember::http

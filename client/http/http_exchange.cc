@@ -1,0 +1,222 @@
+#include "client/http/http_exchange.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+#include <utility>
+
+#include "client/http/socket_options.h"
+
+namespace ember::http {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr uint32_t kMaxHeadBytes = 64 << 10;
+constexpr int kMaxInterimReplies = 16;
+
+std::string RequestHead(const UpstreamRequest& request, const Origin& origin) {
+  std::string out = request.method + " " + request.target + " HTTP/1.1\r\nHost: ";
+  out += request.host.empty() ? origin.ToString() : request.host;
+  out += "\r\n";
+  request.headers.AppendTo(&out);
+  const bool usually_has_body = request.method != "GET" && request.method != "HEAD";
+  if (!request.body.empty() || usually_has_body) {
+    out += "Content-Length: " + std::to_string(request.body.size()) + "\r\n";
+  }
+  out += "\r\n";
+  return out;
+}
+
+bool IsRequestLineSafe(std::string_view part) {
+  for (const char c : part) {
+    if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7F) return false;
+  }
+  return !part.empty();
+}
+
+bool IsHttpError(error_code ec) {
+  return ec.category() == http::make_error_code(http::error::bad_method).category() &&
+         ec != http::error::end_of_stream && ec != http::error::partial_message;
+}
+
+}  // namespace
+
+HttpExchange::HttpExchange(asio::any_io_executor strand, std::shared_ptr<UpstreamStore> store,
+                           Origin origin, const ExchangeOptions& options)
+    : store_(std::move(store)),
+      origin_(std::move(origin)),
+      options_(options),
+      deadline_(After(options.deadline)),
+      resolver_(strand),
+      watchdog_(strand, [this] {
+        timed_out_ = true;
+        Interrupt();
+      }) {}
+
+HttpExchange::~HttpExchange() {
+  connection_.reset();
+  if (holds_reservation_) store_->Drop(origin_);
+}
+
+void HttpExchange::Interrupt() {
+  interrupted_ = true;
+  resolver_.cancel();
+  error_code ignored;
+  if (connection_) connection_->socket.close(ignored);
+}
+
+void HttpExchange::LimitPhase(Duration limit) {
+  watchdog_.ExpireAt(std::min(After(limit), deadline_));
+}
+
+Status HttpExchange::Why(error_code ec, std::string_view doing) const {
+  const std::string what = std::string(doing) + " " + origin_.ToString();
+  if (options_.cancellation != nullptr && options_.cancellation->cancelled())
+    return CancelledError(what);
+  if (timed_out_) return DeadlineError(what + ": time-out");
+  if (IsHttpError(ec)) return CorruptError(what + ": " + ec.message());
+  if (ec == http::error::end_of_stream || ec == http::error::partial_message) {
+    return UnavailableError(what + ": connection closed");
+  }
+  return UnavailableError(what + ": " + ec.message());
+}
+
+asio::awaitable<error_code> HttpExchange::ConnectToName() {
+  const auto [ec, found] = co_await resolver_.async_resolve(
+      origin_.host, std::to_string(origin_.port), tcp::resolver::numeric_service, kAwait);
+  if (ec) co_return ec;
+  if (interrupted_)
+    co_return make_error_code(asio::error::operation_aborted);  // came too late to stop the lookup
+  const auto [failed, endpoint] = co_await asio::async_connect(connection_->socket, found, kAwait);
+  co_return failed;
+}
+
+asio::awaitable<Status> HttpExchange::Connect() {
+  LimitPhase(options_.connect_timeout);
+  connection_ = std::make_unique<UpstreamConnection>(store_->executor);
+  store_->metrics.connects.Add();
+  error_code ec;
+  const asio::ip::address address = asio::ip::make_address(origin_.host, ec);
+  if (ec) {
+    ec = co_await ConnectToName();
+  } else {
+    std::tie(ec) = co_await connection_->socket.async_connect({address, origin_.port}, kAwait);
+  }
+  if (ec || !connection_->socket.is_open()) co_return Why(ec, "connect to");
+  TuneSocket(connection_->socket);
+  co_return OkStatus();
+}
+
+asio::awaitable<Status> HttpExchange::Run(const UpstreamRequest& request) {
+  if (!IsRequestLineSafe(request.method) || !IsRequestLineSafe(request.target)) {
+    co_return InvalidError("method or target cannot stand in a request line");
+  }
+  if (options_.cancellation != nullptr) {
+    if (options_.cancellation->cancelled()) co_return CancelledError("before the exchange");
+    cancel_registration_ = options_.cancellation->OnCancel([this] { Interrupt(); });
+  }
+  const std::string head = RequestHead(request, origin_);
+  connection_ = store_->TakeIdle(origin_);
+  reused_ = connection_ != nullptr;
+  if (reused_) {
+    store_->metrics.reuses.Add();
+    Status s = co_await Attempt(head, request);
+    if (s.ok() || !stale_) co_return s;
+    store_->metrics.stale_retries.Add();
+    reused_ = false;
+  }
+  EMBER_CO_RETURN_IF_ERROR(co_await Connect());
+  co_return co_await Attempt(head, request);
+}
+
+asio::awaitable<Status> HttpExchange::Attempt(const std::string& head,
+                                              const UpstreamRequest& request) {
+  stale_ = false;
+  LimitPhase(options_.first_byte_timeout);
+  const std::array parts = {asio::buffer(head),
+                            asio::const_buffer(request.body.data(), request.body.size())};
+  const auto [write_error, n] = co_await asio::async_write(connection_->socket, parts, kAwait);
+  sent_at_ = std::chrono::steady_clock::now();
+  if (!write_error) LimitPhase(options_.first_byte_timeout);
+  // A reply may stand even where the request broke off: an upstream may refuse a body unread.
+  error_code ec = co_await ReadHead(request.method == "HEAD");
+  if (ec) {
+    const Status why = Why(write_error ? write_error : ec, write_error ? "send to" : "reply of");
+    stale_ = why.code() == StatusCode::kUnavailable && !parser_->got_some();
+    co_return why;
+  }
+  TakeHead();
+  co_return OkStatus();
+}
+
+asio::awaitable<error_code> HttpExchange::ReadHead(bool head_only) {
+  for (int i = 0; i < kMaxInterimReplies; ++i) {
+    parser_.emplace();
+    parser_->header_limit(kMaxHeadBytes);
+    parser_->body_limit(boost::none);
+    parser_->skip(head_only);
+    const auto [ec, n] = co_await http::async_read_header(connection_->socket, connection_->buffer,
+                                                          *parser_, kAwait);
+    if (ec) co_return ec;
+    const unsigned status = parser_->get().result_int();
+    if (status >= 200) co_return error_code();
+    if (status == 101) break;
+  }
+  co_return make_error_code(http::error::bad_status);
+}
+
+void HttpExchange::TakeHead() {
+  head_at_ = std::chrono::steady_clock::now();
+  head_.status = static_cast<int>(parser_->get().result_int());
+  for (const auto& f : parser_->get())
+    head_.headers.Add(std::string(f.name_string()), std::string(f.value()));
+  if (const auto length = parser_->content_length()) content_length_ = *length;
+  parser_->eager(true);
+  if (parser_->is_done()) FinishBody();
+}
+
+// The connection can serve again when both sides agree that nothing is left on it.
+void HttpExchange::FinishBody() {
+  complete_ = true;
+  watchdog_.Disarm();
+  cancel_registration_.Reset();
+  const bool reusable = parser_->keep_alive() && !parser_->need_eof() &&
+                        connection_->buffer.size() == 0 && connection_->socket.is_open();
+  if (reusable) {
+    holds_reservation_ = false;
+    store_->Put(origin_, std::move(connection_));
+  }
+  connection_.reset();
+}
+
+asio::awaitable<Result<std::string_view>> HttpExchange::ReadBody() {
+  if (!failed_.ok()) co_return failed_;
+  if (!piece_ && !complete_) piece_ = std::make_unique<std::array<char, 16 << 10>>();
+  while (!complete_) {
+    LimitPhase(options_.idle_timeout);
+    auto& sink = parser_->get().body();
+    sink = {.data = piece_->data(), .size = piece_->size(), .more = true};
+    const auto [ec, n] =
+        co_await http::async_read_some(connection_->socket, connection_->buffer, *parser_, kAwait);
+    const size_t got = piece_->size() - sink.size;
+    if (ec && ec != http::error::need_buffer) {
+      failed_ = Why(ec, "reply of");
+      Interrupt();
+    } else if (parser_->is_done()) {
+      FinishBody();
+    }
+    if (got > 0) co_return std::string_view(piece_->data(), got);
+    if (!failed_.ok()) co_return failed_;
+  }
+  co_return std::string_view();
+}
+
+}  // namespace ember::http

@@ -1,0 +1,172 @@
+#include "client/http/relay.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ember::http {
+
+namespace asio = boost::asio;
+
+namespace {
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+bool IsEventStream(const Headers& headers) {
+  std::string_view type = headers.Get("Content-Type");
+  type = type.substr(0, type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  const std::string_view coding = headers.Get("Content-Encoding");
+  return EqualNoCase(type, "text/event-stream") &&
+         (coding.empty() || EqualNoCase(coding, "identity"));
+}
+
+UpstreamRequest ForwardedRequest(const Request& request, const RelayOptions& options) {
+  UpstreamRequest out;
+  out.method = request.method;
+  out.target = options.target.empty() ? request.target : options.target;
+  out.host = options.host;
+  out.body = options.body.value_or(std::string_view(request.body));
+  out.headers = request.headers;
+  out.headers.RemoveHopByHop();
+  for (const char* name : {"Host", "Content-Length", "Expect"}) out.headers.Remove(name);
+  if (request.headers.Has("Host") && !out.headers.Has("X-Forwarded-Host")) {
+    out.headers.Add("X-Forwarded-Host", std::string(request.headers.Get("Host")));
+  }
+  for (const std::string& name : options.drop_request_headers) out.headers.Remove(name);
+  for (const auto& field : options.set_request_headers) out.headers.Set(field.name, field.value);
+  return out;
+}
+
+// What ends the event that a stream broke off in, so that ours is read as a new one.
+class StreamTail {
+ public:
+  void Feed(std::string_view piece) {
+    last_.append(piece.substr(piece.size() - std::min<size_t>(piece.size(), 3)));
+    if (last_.size() > 3) last_.erase(0, last_.size() - 3);
+  }
+  std::string_view Repair() const {
+    const std::string_view s = last_;
+    if (s.empty() || s.ends_with("\n\n") || s.ends_with("\r\r") || s.ends_with("\n\r\n")) return "";
+    return s.ends_with('\n') ? "\n" : "\n\n";
+  }
+
+ private:
+  std::string last_;
+};
+
+// The steps of one Relay; lives in its frame.
+class Relaying {
+ public:
+  Relaying(UpstreamPool& pool, const Request& request, ResponseWriter& writer,
+           RelayOptions& options)
+      : pool_(pool), request_(request), writer_(writer), options_(options) {}
+
+  asio::awaitable<void> Run(Origin origin);
+  RelayOutcome& outcome() { return outcome_; }
+
+ private:
+  asio::awaitable<void> Reply();
+  asio::awaitable<void> Finish();
+  asio::awaitable<void> Fail(Status why);
+  void Conclude(RelayEnd end, Status why);
+  bool SeePiece(const Result<std::string_view>& piece);
+
+  UpstreamPool& pool_;
+  const Request& request_;
+  ResponseWriter& writer_;
+  RelayOptions& options_;
+  std::unique_ptr<Exchange> exchange_;
+  StreamTail tail_;
+  RelayOutcome outcome_;
+};
+
+void Relaying::Conclude(RelayEnd end, Status why) {
+  exchange_.reset();
+  outcome_.end = writer_.gone().cancelled() ? RelayEnd::kClientGone : end;
+  outcome_.error = std::move(why);
+  outcome_.ended_at = Now();
+}
+
+asio::awaitable<void> Relaying::Run(Origin origin) {
+  outcome_.started_at = Now();
+  options_.exchange.cancellation = &writer_.gone();
+  auto sent = co_await pool_.Send(std::move(origin), ForwardedRequest(request_, options_),
+                                  options_.exchange);
+  if (!sent.ok()) co_return Conclude(RelayEnd::kFailedBefore, sent.status());
+  exchange_ = std::move(*sent);
+  outcome_.status = exchange_->head().status;
+  outcome_.reused_connection = exchange_->reused();
+  outcome_.sent_at = exchange_->sent_at();
+  outcome_.head_at = exchange_->head_at();
+  co_await Reply();
+}
+
+// Counts a piece of the body and shows it to the observer. False: there is none, or an error.
+bool Relaying::SeePiece(const Result<std::string_view>& piece) {
+  if (!piece.ok() || piece->empty()) return false;
+  if (outcome_.body_bytes == 0) outcome_.first_byte_at = Now();
+  outcome_.body_bytes += piece->size();
+  if (outcome_.event_stream) tail_.Feed(*piece);
+  if (options_.on_body) options_.on_body(*piece);
+  return true;
+}
+
+asio::awaitable<void> Relaying::Reply() {
+  ResponseHead head = exchange_->head();
+  head.headers.RemoveHopByHop();
+  head.headers.Remove("Content-Length");
+  const std::optional<uint64_t> length = exchange_->content_length();
+  outcome_.event_stream = IsEventStream(head.headers) && !length;
+  if (options_.accept && !options_.accept(head)) {
+    co_return Conclude(RelayEnd::kRejected,
+                       UnavailableError("upstream said " + std::to_string(outcome_.status)));
+  }
+  auto piece = co_await exchange_->ReadBody();
+  SeePiece(piece);
+  if (!piece.ok()) co_return Conclude(RelayEnd::kFailedBefore, piece.status());
+  if (options_.before_head) options_.before_head(head, outcome_);
+  outcome_.reply_started = true;
+  Status written = co_await writer_.Begin(std::move(head), length, *piece);
+  while (written.ok() && !piece->empty()) {
+    piece = co_await exchange_->ReadBody();
+    SeePiece(piece);
+    if (!piece.ok()) co_return co_await Fail(piece.status());
+    written = co_await writer_.Write(*piece);
+  }
+  if (!written.ok()) co_return Conclude(RelayEnd::kClientGone, written);
+  co_await Finish();
+}
+
+asio::awaitable<void> Relaying::Finish() {
+  exchange_.reset();
+  outcome_.ended_at = Now();
+  if (options_.before_end) co_await options_.before_end(outcome_);
+  const Status ended = co_await writer_.End();
+  Conclude(ended.ok() ? RelayEnd::kDone : RelayEnd::kClientGone, ended);
+}
+
+// The upstream broke off in the middle of its reply.
+asio::awaitable<void> Relaying::Fail(Status why) {
+  Conclude(RelayEnd::kFailedMidway, why);
+  if (outcome_.end == RelayEnd::kClientGone) co_return;
+  if (!outcome_.event_stream) {
+    writer_.Abort();
+    co_return;
+  }
+  OpenAiError error = OpenAiError::FromStatus(why);
+  error.code = "upstream_failed";
+  Status told = co_await writer_.Write(std::string(tail_.Repair()) + error.Events());
+  if (told.ok()) told = co_await writer_.End();
+  if (!told.ok()) outcome_.end = RelayEnd::kClientGone;
+}
+
+}  // namespace
+
+asio::awaitable<RelayOutcome> Relay(UpstreamPool& pool, Origin origin, const Request& request,
+                                    ResponseWriter& writer, RelayOptions options) {
+  Relaying relaying(pool, request, writer, options);
+  co_await relaying.Run(std::move(origin));
+  co_return std::move(relaying.outcome());
+}
+
+}  // namespace ember::http
