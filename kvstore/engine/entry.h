@@ -1,0 +1,23 @@
+// Entry: one segment that is stored, or was dropped while somebody still reads it. Never visible
+// outside the engine; readers hold a Pin.
+#pragma once
+
+#include "kvstore/engine/eviction_policy.h"
+#include "kvstore/engine/segment_memory.h"
+#include "proto/model/segment.h"
+
+namespace ember::kv {
+
+struct Entry : EvictionHook {
+  BlockKey key;
+  Extent extent;  // the payload, then the encoded header
+  uint64_t payload_length = 0;
+  uint32_t header_length = 0;
+  uint32_t pins = 0;      // reads in flight and leases; evictable at 0
+  uint32_t leases = 0;    // of those, leases
+  bool dropped = false;   // out of the index; the last pin frees it
+  Checksum checksum{};    // of the payload
+  GenerationId generation;
+};
+
+}  // namespace ember::kv

@@ -1,0 +1,106 @@
+// SegmentIndex: what is stored, where it lies, who reads it, and what goes when room is needed.
+//
+// Memory is contiguous per segment. When no hole is large enough, one contiguous window is cleared:
+// it starts at one of the policy's first victims and grows over the neighbour that is worth less.
+// So a put evicts at most its own length plus one segment at the edge, whatever sizes were stored
+// before; see README.
+// Concurrency: the shard's thread only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "kvstore/engine/engine_metrics.h"
+#include "kvstore/engine/entry.h"
+#include "kvstore/engine/forgotten_keys.h"
+
+namespace ember::kv {
+
+class SegmentIndex {
+ public:
+  SegmentIndex(SegmentMemory* memory, std::unique_ptr<EvictionPolicy> policy,
+               size_t forgotten_keys, EngineMetrics* metrics);
+  // Every Pin must be gone.
+  ~SegmentIndex();
+
+  Entry* Find(const BlockKey& key);
+  MissReason ReasonFor(const BlockKey& key) const { return forgotten_.Reason(key); }
+
+  // Room for `length` bytes, evicting if need be. Nothing when what may be evicted is not enough.
+  std::optional<Extent> Allocate(uint64_t length);
+  // Gives back room that was not published.
+  void Free(const Extent& extent);
+  // Makes the segment visible; its extent came from Allocate, its key is not stored.
+  Entry* Publish(Entry entry);
+  // Takes the segment out of the index; its room is free once nobody reads it any more.
+  void Drop(Entry* entry, MissReason reason);
+
+  void Touch(Entry* entry);
+  void Pin(Entry* entry);
+  void Unpin(Entry* entry);
+
+  ByteSpan Payload(const Entry& entry) const;
+  ByteSpan Header(const Entry& entry) const;
+  SegmentMemory& memory() const { return *memory_; }
+  size_t size() const { return entries_.size(); }
+  size_t pinned() const { return pinned_; }
+
+ private:
+  struct Slot {
+    uint64_t end = 0;
+    Entry* entry = nullptr;  // null: a put that is not committed
+  };
+  using Slots = std::map<uint64_t, Slot>;  // every extent handed out, by offset
+  struct Window {
+    Slots::iterator first;
+    Slots::iterator last;  // past the window
+    uint64_t worth = 0;    // of the segment in it that is worth most
+  };
+  using Entries = std::unordered_map<BlockKey, Entry>;
+
+  std::optional<Window> CheapestWindow(uint64_t length);
+  std::optional<Window> WindowAround(Slots::iterator seed, uint64_t length, uint64_t max_worth);
+  void Evict(const Window& window);
+  void FreeSlot(const Extent& extent);
+  void SetGauges();
+
+  SegmentMemory* const memory_;
+  const std::unique_ptr<EvictionPolicy> policy_;
+  EngineMetrics* const metrics_;
+  ForgottenKeys forgotten_;
+  Entries entries_;
+  Slots slots_;
+  std::unordered_map<Entry*, Entries::node_type> dropped_;  // still read by somebody
+  size_t pinned_ = 0;
+};
+
+// Keeps one segment's bytes where they are. Move-only; the shard's thread only; must be gone before
+// the engine is.
+class Pin {
+ public:
+  Pin() = default;
+  Pin(SegmentIndex* index, Entry* entry) : index_(index), entry_(entry) { index_->Pin(entry_); }
+  Pin(Pin&& other) noexcept
+      : index_(other.index_), entry_(std::exchange(other.entry_, nullptr)) {}
+  Pin& operator=(Pin&& other) noexcept {
+    std::swap(index_, other.index_);
+    std::swap(entry_, other.entry_);
+    return *this;
+  }
+  ~Pin() {
+    if (entry_ != nullptr) index_->Unpin(entry_);
+  }
+
+  bool held() const { return entry_ != nullptr; }
+  ByteSpan payload() const { return index_->Payload(*entry_); }
+  // The encoded SegmentHeader.
+  ByteSpan header() const { return index_->Header(*entry_); }
+
+ private:
+  SegmentIndex* index_ = nullptr;
+  Entry* entry_ = nullptr;
+};
+
+}  // namespace ember::kv

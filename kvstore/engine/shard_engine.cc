@@ -1,0 +1,279 @@
+#include "kvstore/engine/shard_engine.h"
+
+#include <algorithm>
+
+namespace ember::kv {
+
+ShardEngine::ShardEngine(EngineOptions options, SegmentMemory* memory,
+                         std::unique_ptr<EvictionPolicy> policy, const Clock* clock,
+                         RandomSource* random, EngineMetrics* metrics)
+    : options_(options),
+      clock_(clock),
+      random_(random),
+      metrics_(metrics),
+      index_(memory, std::move(policy), options.forgotten_keys, metrics) {}
+
+ShardEngine::~ShardEngine() {
+  for (uint64_t id : leases_.DueAt(TimePoint::max())) Release(id);
+}
+
+// ---- put
+
+StatusCode ShardEngine::Refusal(const SegmentHeader& header, size_t header_length) const {
+  const uint64_t capacity = index_.memory().capacity();
+  if (header.payload_length == 0 || header.payload_length > options_.max_segment_bytes ||
+      header.payload_length + header_length > capacity || header.rank >= header.rank_count) {
+    return StatusCode::kInvalid;
+  }
+  if (attempts_.size() >= options_.max_attempts) return StatusCode::kBusy;
+  const auto limit = static_cast<uint64_t>(options_.max_reserved_share * capacity);
+  // One put is always let in, however large.
+  if (reserved_bytes_ > 0 && reserved_bytes_ + header.payload_length > limit) {
+    return StatusCode::kBusy;
+  }
+  return StatusCode::kOk;
+}
+
+bool ShardEngine::KeyHasWriter(const BlockKey& key) {
+  auto it = writer_of_.find(key);
+  if (it == writer_of_.end()) return false;
+  const Attempt* attempt = attempts_.Find(it->second);
+  return clock_->Now() - attempt->last_progress < options_.takeover_after;
+}
+
+ShardEngine::Reservation ShardEngine::Reserve(OwnerId owner, ByteSpan encoded_header) {
+  Result<SegmentHeader> header = DecodeSegmentHeader(encoded_header);
+  if (!header.ok()) {
+    metrics_->put_invalid.Add();
+    return {.code = header.status().code()};
+  }
+  if (Entry* entry = index_.Find(header->key)) {
+    index_.Touch(entry);
+    metrics_->put_have.Add();
+    return {.have = true};
+  }
+  StatusCode refusal = Refusal(*header, encoded_header.size());
+  if (refusal == StatusCode::kOk && KeyHasWriter(header->key)) refusal = StatusCode::kBusy;
+  if (refusal != StatusCode::kOk) {
+    (refusal == StatusCode::kBusy ? metrics_->put_busy : metrics_->put_invalid).Add();
+    return {.code = refusal};
+  }
+  std::optional<Extent> extent = index_.Allocate(header->payload_length + encoded_header.size());
+  if (!extent) {
+    metrics_->put_no_space.Add();
+    return {.code = StatusCode::kNoSpace};
+  }
+  return {.token = OpenAttempt(owner, *header, encoded_header, *extent)};
+}
+
+AttemptToken ShardEngine::OpenAttempt(OwnerId owner, const SegmentHeader& header,
+                                      ByteSpan encoded_header, const Extent& extent) {
+  Attempt attempt;
+  attempt.entry.key = header.key;
+  attempt.entry.extent = extent;
+  attempt.entry.payload_length = header.payload_length;
+  attempt.entry.header_length = static_cast<uint32_t>(encoded_header.size());
+  attempt.entry.checksum = header.checksum;
+  attempt.entry.generation = header.generation;
+  attempt.last_progress = clock_->Now();
+  std::ranges::copy(encoded_header,
+                    index_.memory().At(extent).subspan(header.payload_length).begin());
+  reserved_bytes_ += extent.length;
+  const AttemptToken token{random_->Next(), random_->Next()};
+  writer_of_[header.key] = token;
+  attempts_.Insert(token, owner, clock_->Now() + options_.attempt_deadline, std::move(attempt));
+  SetGauges();
+  return token;
+}
+
+Attempt* ShardEngine::FindAttempt(OwnerId owner, const AttemptToken& token) {
+  Attempt* attempt = attempts_.Find(token, owner);
+  return attempt == nullptr || attempt->expired ? nullptr : attempt;
+}
+
+Result<WriteGrant> ShardEngine::BeginWrite(OwnerId owner, const AttemptToken& token,
+                                           uint64_t offset, uint64_t length) {
+  Attempt* attempt = FindAttempt(owner, token);
+  if (attempt == nullptr) return NotFoundError("no such put is open");
+  EMBER_CHECK(!attempt->writing, "an owner writes one thing at a time");
+  const uint64_t left = attempt->entry.payload_length - attempt->received;
+  if (attempt->invalid || offset != attempt->received || length > left) {
+    attempt->invalid = true;
+    return InvalidError("a segment is written in order, within its length");
+  }
+  attempt->writing = true;
+  return WriteGrant(this, token, attempt,
+                    index_.memory().At(attempt->entry.extent).subspan(offset, length));
+}
+
+void ShardEngine::EndWrite(const AttemptToken& token, Attempt* attempt) {
+  attempt->writing = false;
+  if (attempt->expired) CloseAttempt(token, attempt, /*keep_extent=*/false);
+}
+
+StatusCode ShardEngine::Verdict(const Attempt& attempt) {
+  if (attempt.invalid || attempt.received != attempt.entry.payload_length) {
+    metrics_->put_invalid.Add();
+    return StatusCode::kInvalid;
+  }
+  if (attempt.hash.Digest() != attempt.entry.checksum) {
+    metrics_->put_corrupt.Add();
+    return StatusCode::kCorrupt;
+  }
+  return StatusCode::kOk;
+}
+
+StatusCode ShardEngine::Commit(OwnerId owner, const AttemptToken& token) {
+  Attempt* attempt = FindAttempt(owner, token);
+  if (attempt == nullptr) return StatusCode::kNotFound;
+  EMBER_CHECK(!attempt->writing, "an owner does one thing at a time");
+  const StatusCode verdict = Verdict(*attempt);
+  const bool have = index_.Find(attempt->entry.key) != nullptr;
+  const bool publish = verdict == StatusCode::kOk && !have;
+  if (publish) index_.Publish(attempt->entry);
+  if (verdict == StatusCode::kOk) (have ? metrics_->put_have : metrics_->put_stored).Add();
+  CloseAttempt(token, attempt, /*keep_extent=*/publish);
+  return verdict;
+}
+
+void ShardEngine::Abort(OwnerId owner, const AttemptToken& token) {
+  Attempt* attempt = FindAttempt(owner, token);
+  if (attempt == nullptr) return;
+  EMBER_CHECK(!attempt->writing, "an owner does one thing at a time");
+  metrics_->put_aborted.Add();
+  CloseAttempt(token, attempt, /*keep_extent=*/false);
+}
+
+void ShardEngine::FreeKey(const AttemptToken& token, const Attempt& attempt) {
+  auto it = writer_of_.find(attempt.entry.key);
+  if (it != writer_of_.end() && it->second == token) writer_of_.erase(it);
+}
+
+void ShardEngine::CloseAttempt(const AttemptToken& token, Attempt* attempt, bool keep_extent) {
+  FreeKey(token, *attempt);
+  reserved_bytes_ -= attempt->entry.extent.length;
+  if (!keep_extent) index_.Free(attempt->entry.extent);
+  attempts_.Erase(token);
+  SetGauges();
+}
+
+void ShardEngine::ExpireAttempt(const AttemptToken& token) {
+  Attempt* attempt = attempts_.Find(token);
+  if (attempt->expired) return;  // and its bytes are still arriving
+  metrics_->put_expired.Add();
+  attempt->expired = true;
+  if (attempt->writing) {
+    FreeKey(token, *attempt);
+  } else {
+    CloseAttempt(token, attempt, /*keep_extent=*/false);
+  }
+}
+
+// ---- match and get
+
+ShardEngine::Matched ShardEngine::Match(OwnerId owner, std::span<const BlockKey> keys,
+                                        Duration lease) {
+  Matched out;
+  out.keys.reserve(keys.size());
+  std::vector<Entry*> present;
+  for (const BlockKey& key : keys) {
+    Entry* entry = index_.Find(key);
+    if (entry == nullptr) {
+      const MissReason reason = index_.ReasonFor(key);
+      metrics_->misses[static_cast<size_t>(reason)]->Add();
+      out.keys.push_back({.miss = reason});
+      continue;
+    }
+    index_.Touch(entry);
+    present.push_back(entry);
+    out.keys.push_back(
+        {.payload_length = entry->payload_length, .generation = entry->generation});
+  }
+  metrics_->hits.Add(present.size());
+  if (lease > Duration::zero() && !present.empty()) {
+    out.lease_id = TakeLease(owner, std::move(present), lease);
+  }
+  return out;
+}
+
+uint64_t ShardEngine::TakeLease(OwnerId owner, std::vector<Entry*> entries, Duration duration) {
+  uint64_t new_bytes = 0;
+  for (const Entry* entry : entries) new_bytes += entry->leases == 0 ? entry->extent.length : 0;
+  const auto limit =
+      static_cast<uint64_t>(options_.max_leased_share * index_.memory().capacity());
+  if (leases_.size() >= options_.max_leases || leased_bytes_ + new_bytes > limit ||
+      leased_keys_ + entries.size() > options_.max_leased_keys) {
+    return 0;
+  }
+  for (Entry* entry : entries) {
+    if (entry->leases++ == 0) leased_bytes_ += entry->extent.length;
+    index_.Pin(entry);
+  }
+  leased_keys_ += entries.size();
+  uint64_t id = 0;
+  while (id == 0 || leases_.Find(id) != nullptr) id = random_->Next();
+  leases_.Insert(id, owner, clock_->Now() + std::min(duration, options_.max_lease),
+                 Lease{std::move(entries)});
+  SetGauges();
+  return id;
+}
+
+void ShardEngine::Release(uint64_t lease_id) {
+  Lease* lease = leases_.Find(lease_id);
+  if (lease == nullptr) return;
+  for (Entry* entry : lease->entries) {
+    if (--entry->leases == 0) leased_bytes_ -= entry->extent.length;
+    index_.Unpin(entry);
+  }
+  leased_keys_ -= lease->entries.size();
+  leases_.Erase(lease_id);
+  SetGauges();
+}
+
+ShardEngine::Found ShardEngine::Get(const BlockKey& key) {
+  Entry* entry = index_.Find(key);
+  if (entry == nullptr) {
+    const MissReason reason = index_.ReasonFor(key);
+    metrics_->misses[static_cast<size_t>(reason)]->Add();
+    return {.miss = reason, .pin = {}};
+  }
+  metrics_->hits.Add();
+  return {.miss = MissReason::kNone, .pin = Pin(&index_, entry)};
+}
+
+bool ShardEngine::ReportCorrupt(const BlockKey& key, const GenerationId& generation) {
+  Entry* entry = index_.Find(key);
+  if (entry == nullptr || entry->generation != generation) return false;
+  if (Xxh3Of(index_.Payload(*entry)) == entry->checksum) {
+    metrics_->false_corruptions.Add();
+    return false;
+  }
+  metrics_->corruptions.Add();
+  index_.Drop(entry, MissReason::kCorrupt);
+  return true;
+}
+
+// ---- ends
+
+void ShardEngine::Disconnect(OwnerId owner) {
+  for (const AttemptToken& token : attempts_.OwnedBy(owner)) {
+    Attempt* attempt = attempts_.Find(token);
+    EMBER_CHECK(!attempt->writing, "the owner still holds a WriteGrant");
+    if (!attempt->expired) metrics_->put_aborted.Add();
+    CloseAttempt(token, attempt, /*keep_extent=*/false);
+  }
+  for (uint64_t id : leases_.OwnedBy(owner)) Release(id);
+}
+
+void ShardEngine::ExpireDue() {
+  const TimePoint now = clock_->Now();
+  for (const AttemptToken& token : attempts_.DueAt(now)) ExpireAttempt(token);
+  for (uint64_t id : leases_.DueAt(now)) Release(id);
+}
+
+void ShardEngine::SetGauges() {
+  metrics_->attempts_open.Set(static_cast<double>(attempts_.size()));
+  metrics_->leases_open.Set(static_cast<double>(leases_.size()));
+}
+
+}  // namespace ember::kv
