@@ -76,8 +76,8 @@ def experiments(cluster, results, started):
         say(f"[{time.monotonic() - started:4.0f} s] {text}")
 
     tell("cluster is up: 3 stores, 2 replicas with agents, 1 router")
-    FourWaysExperiment(cluster, client, results.size, tell, cluster.settle).run(results)
-    ModesExperiment(client, results.size, tell, cluster.settle, started).run(results)
+    FourWaysExperiment(cluster, client, results.size, tell).run(results)
+    ModesExperiment(client, results.size, tell, started).run(results)
     results.experiment_s = time.monotonic() - started
 
 

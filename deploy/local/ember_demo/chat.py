@@ -11,6 +11,9 @@ import urllib.request
 from . import commands
 from .process import DemoError
 
+READING_SECONDS = 0.3
+PUSH_SECONDS = 3.0
+
 
 @dataclasses.dataclass
 class Turn:
@@ -168,24 +171,31 @@ class ChatClient:
             record.reused = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
             record.computed = usage["prompt_tokens"] - record.reused
 
-    def _agent_report(self, record):
-        """What the agent itself measured for this request; {} when it does not tell (asked after
-        the answer, never before).
+    def settle(self, turn):
+        """The pause of a person who reads the answer; meanwhile the agent pushes what is new to the
+        store. Waits a little longer where the push takes longer, to tell it from a lost one.
         """
+        time.sleep(READING_SECONDS)
+        deadline = time.monotonic() + PUSH_SECONDS
+        while turn.ok and turn.store and time.monotonic() < deadline:
+            turn.work = self._agent_report(turn)
+            if "push_ms" in turn.work or not turn.work:
+                return
+            time.sleep(0.05)
+
+    def _agent_report(self, record):
+        """What the agent did for this request; {} when it does not tell. Asked after the answer."""
         ports = self._cluster.agent_ports.get(record.replica)
         if not ports:
             return {}
-        url = f"http://{commands.at(ports['listen'])}{commands.agent_report_path(16)}"
+        path = commands.agent_report_path(record.request_id)
         try:
+            url = f"http://{commands.at(ports['listen'])}{path}"
             with urllib.request.urlopen(url, timeout=5) as reply:
                 rows = json.load(reply)
         except (OSError, ValueError):
             return {}
-        for row in rows:
-            if row.get(commands.REPORT_ID) == record.request_id:
-                return {
-                    ours: row[theirs]
-                    for ours, theirs in commands.WORK_FIELDS.items()
-                    if theirs in row
-                }
-        return {}
+        fields = commands.WORK_FIELDS.items()
+        return (
+            {ours: rows[0][theirs] for ours, theirs in fields if theirs in rows[0]} if rows else {}
+        )

@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-import time
 
 from . import commands
 from .process import DemoError, Process, free_ports, stop_all
@@ -11,7 +10,6 @@ from .process import DemoError, Process, free_ports, stop_all
 STORES = ("s1", "s2", "s3")
 REPLICAS = ("r1", "r2")
 SLOT_BYTES_WANTED = 512 << 20
-READING_SECONDS = 0.3
 
 
 class Cluster:
@@ -129,12 +127,6 @@ class Cluster:
                 raise DemoError(
                     f"{process.name} died (status {process.child.returncode})\n{process.log_tail()}"
                 )
-
-    def settle(self):
-        """The pause of a person who reads the answer; meanwhile the agent pushes what is new to the
-        store.
-        """
-        time.sleep(READING_SECONDS)
 
     def pids(self):
         return [p.child.pid for p in self.processes.values() if p.alive()]

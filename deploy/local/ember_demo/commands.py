@@ -94,17 +94,19 @@ def router(binaries, port, replicas):
     ]
 
 
-def agent_report_path(limit):
-    """Where an agent tells what its last requests cost: a JSON list, see WORK_FIELDS."""
-    return f"/ember/requests?limit={limit}"
+def agent_report_path(request_id):
+    """Where an agent tells what it did for a request: a JSON list of records, newest first."""
+    return f"/ember/requests?limit=1&id={request_id}"
 
 
-REPORT_ID = "request_id"
-# Our name of a figure -> the agent's name of it.
+# Our name of a figure -> its name in such a record, which leaves out what did not happen.
 WORK_FIELDS = {
+    "tokenize_ms": "tokenize_ms",
+    "queue_ms": "queue_ms",  # waiting for a slot
     "match_ms": "match_ms",
     "transfer_ms": "transfer_ms",
     "rebuild_ms": "rebuild_ms",
     "restore_ms": "restore_ms",
-    "bytes": "bytes",
+    "bytes": "bytes_loaded",
+    "push_ms": "push_ms",  # after the answer: what was new went to the store
 }

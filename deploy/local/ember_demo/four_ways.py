@@ -17,17 +17,9 @@ WARM, OTHER, STORE = "r1", "r2", "s1"
 
 
 class FourWaysExperiment:
-    def __init__(self, cluster, client, size, tell, settle):
-        """tell(text): progress. settle(): waits until what a reply left to do in the background is
-        done.
-        """
-        self._cluster, self._client, self._size, self._tell, self._settle = (
-            cluster,
-            client,
-            size,
-            tell,
-            settle,
-        )
+    def __init__(self, cluster, client, size, tell):
+        """tell(text): shows progress."""
+        self._cluster, self._client, self._size, self._tell = cluster, client, size, tell
         self._asked = []  # (FourWays, messages of turn 2)
 
     def run(self, results):
@@ -61,7 +53,7 @@ class FourWaysExperiment:
         item = FourWays(talk.identity, first)
         results.four_ways.append(item)
         self._asked.append((item, talk.messages_two(first.answer)))
-        self._settle()
+        self._client.settle(first)
         self._second(item, self._asked[-1][1], "local", WARM, store=False)
         self._second(item, self._asked[-1][1], "remote", OTHER)
         self._tell(

@@ -14,17 +14,9 @@ CELLS = [(mode, store) for store in (False, True) for mode in MODES]
 
 
 class ModesExperiment:
-    def __init__(self, client, size, tell, settle, started):
-        """started: time.monotonic() from which the size's budget counts. tell, settle: as in
-        FourWaysExperiment.
-        """
-        self._client, self._size, self._tell, self._settle, self._started = (
-            client,
-            size,
-            tell,
-            settle,
-            started,
-        )
+    def __init__(self, client, size, tell, started):
+        """tell(text): shows progress. started: the time.monotonic() that the budget counts from."""
+        self._client, self._size, self._tell, self._started = client, size, tell, started
 
     def run(self, results):
         longest = 0.0
@@ -63,5 +55,5 @@ class ModesExperiment:
             )
 
         first = ask(1, talk.messages_one())
-        self._settle()
+        self._client.settle(first)
         return Pair(mode, store, first, ask(2, talk.messages_two(first.answer)))

@@ -7,6 +7,8 @@ import os
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from . import figures
 from .results import MODES, WAYS
@@ -18,9 +20,11 @@ WAY_COLOURS = {
     "remote": "#2b6cb0",
     "after kills": "#6b4fa0",
 }
-STORE_COLOURS = {False: "#9aa8b5", True: "#2b6cb0"}
+ROUTE_COLOURS = {way: WAY_COLOURS[way] for way in ("recompute", "remote", "local")}
+STORE_COLOURS = {False: "#b4bfc9", True: "#a9c6e3"}
 COMPUTED, REUSED = "#c8553d", "#8cc5ae"
 PART_COLOURS = {
+    "tokenize_ms": "#8c96a0",
     "match_ms": "#f2b134",
     "transfer_ms": "#2b6cb0",
     "rebuild_ms": "#7fb3dd",
@@ -28,6 +32,7 @@ PART_COLOURS = {
     "rest": "#d5dce3",
 }
 PART_NAMES = {
+    "tokenize_ms": "template and tokens",
     "match_ms": "match in the store",
     "transfer_ms": "transfer",
     "rebuild_ms": "rebuild the slot file",
@@ -114,33 +119,46 @@ def ways(results):
 
 
 def modes(results):
-    figure, axes = _axes(7.6, 3.3)
+    figure, axes = _axes(7.6, 3.4)
     highest = max((t.second.ttft_ms for t in results.pairs), default=1)
     for store in (False, True):
-        positions = [i + (0.2 if store else -0.2) for i in range(len(MODES))]
-        samples = [figures.ttft(figures.second_turns(results, mode, store)) for mode in MODES]
-        axes.bar(
-            positions,
-            [s.median for s in samples],
-            width=0.37,
-            color=STORE_COLOURS[store],
-            label=f"store {'on' if store else 'off'}",
-        )
-        _dots(axes, positions, samples, horizontal=False)
-        for position, sample in zip(positions, samples):
-            if sample.values:
+        for number, mode in enumerate(MODES):
+            position = number + (0.2 if store else -0.2)
+            turns = [t for t in figures.second_turns(results, mode, store) if t.ok]
+            median = figures.ttft(turns).median
+            axes.bar(position, median, width=0.37, color=STORE_COLOURS[store])
+            for route, colour in ROUTE_COLOURS.items():
+                values = [t.ttft_ms for t in turns if t.route == route]
+                axes.scatter(
+                    [position - 0.12] * len(values),
+                    values,
+                    s=22,
+                    color=colour,
+                    zorder=3,
+                    edgecolors="white",
+                    linewidths=0.6,
+                )
+            if turns:
                 axes.text(
-                    position,
-                    sample.values[-1] + highest * 0.025,
-                    f"{sample.median:,.0f}",
+                    position + 0.03,
+                    median + highest * 0.02,
+                    f"{median:,.0f}",
                     ha="center",
                     weight="bold",
                 )
     axes.set_xticks(range(len(MODES)), ["random  (?sticky=0)", "sticky", "cache_aware"])
-    axes.set_ylim(0, highest * 1.15)
+    axes.set_ylim(0, highest * 1.1)
     axes.set_ylabel("TTFT of the second turn, ms")
     axes.grid(axis="y", color=FAINT)
-    axes.legend(loc="upper right")
+    entries = [
+        Patch(color=c, label=f"median, store {'on' if s else 'off'}")
+        for s, c in STORE_COLOURS.items()
+    ]
+    entries += [
+        Line2D([], [], color=c, marker="o", linestyle="", label=f"one turn, {r}")
+        for r, c in ROUTE_COLOURS.items()
+    ]
+    figure.legend(handles=entries, loc="outside upper center", ncols=5, fontsize=8.5)
     return figure
 
 
@@ -236,4 +254,4 @@ def breakdown(results):
 def _part(turn, part):
     if part != "rest":
         return turn.work.get(part, 0.0)
-    return max(0.0, turn.ttft_ms - sum(turn.work.get(p, 0.0) for p in figures.LOAD_PARTS))
+    return max(0.0, turn.ttft_ms - sum(turn.work.get(p, 0.0) for p in PART_NAMES))

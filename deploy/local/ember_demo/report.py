@@ -230,7 +230,7 @@ def _modes_table(results):
                 if any(t.route == r for t in turns)
             )
             load = ", ".join(
-                f"{html.escape(r or '?')}:&nbsp;{n}"
+                f"{html.escape(r or '?')}: {n}"
                 for r, (n, _) in sorted(loads.get(mode, {}).get(store, {}).items())
             )
             rows.append(
@@ -240,18 +240,18 @@ def _modes_table(results):
                     _n(len(turns)),
                     _n(sample.median),
                     _n(sample.p95),
-                    routes,
-                    load,
+                    (routes, "w"),
+                    (load, "w"),
                 ]
             )
     return _table(
         [
             "mode",
             "store",
-            ("second turns", "n"),
-            ("TTFT median, ms", "n"),
+            ("turns", "n"),
+            ("median, ms", "n"),
             ("p95, ms", "n"),
-            "second turn came from",
+            "it came from",
             "requests",
         ],
         rows,
