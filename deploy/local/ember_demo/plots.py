@@ -151,14 +151,16 @@ def modes(results):
     axes.set_ylabel("TTFT of the second turn, ms")
     axes.grid(axis="y", color=FAINT)
     entries = [
-        Patch(color=c, label=f"median, store {'on' if s else 'off'}")
+        Patch(color=c, label=f"store {'on' if s else 'off'}, median")
         for s, c in STORE_COLOURS.items()
     ]
     entries += [
-        Line2D([], [], color=c, marker="o", linestyle="", label=f"one turn, {r}")
+        Line2D([], [], color=c, marker="o", linestyle="", label=f"{r} turn")
         for r, c in ROUTE_COLOURS.items()
     ]
-    figure.legend(handles=entries, loc="outside upper center", ncols=5, fontsize=8.5)
+    figure.legend(
+        handles=entries, loc="outside upper center", ncols=5, fontsize=8.5, columnspacing=1.2
+    )
     return figure
 
 
