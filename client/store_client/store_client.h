@@ -7,7 +7,9 @@
 //
 // Concurrency: every call is blocking, may come from any thread, and many may run at once. The client
 // owns one loop thread that does all the I/O. Calls return by their deadline whatever the nodes do.
-// Life: Shutdown() (or the destructor) fails the calls in flight with kCancelled.
+// When a call has returned, nothing of it touches the caller's buffers any more.
+// Life: Shutdown() (or the destructor) ends the calls in flight (kCancelled, kLostNode) and waits for
+// them to return; later calls return at once.
 #pragma once
 
 #include <functional>
@@ -26,11 +28,14 @@
 
 namespace ember {
 
+inline constexpr uint32_t kMaxCopies = 8;
+
 struct StoreClientOptions {
   std::vector<io::Endpoint> seeds;  // any nodes of the cluster; the view is learned from them
-  std::string name = "client";      // for the nodes' logs
+  std::string name = "client";      // for the nodes' logs, and as the writer of segments
+  std::string tenant;               // of what is put
   io::Backend backend = io::Backend::kAuto;
-  uint32_t copies = 2;              // at first write
+  uint32_t copies = 2;              // at first write; 1 to kMaxCopies
   Duration connect_timeout = milliseconds(500);
   Duration back_off_min = milliseconds(100);  // after a failed connection; doubles
   Duration back_off_max = seconds(2);
@@ -54,9 +59,9 @@ struct GetRequest {
 };
 struct GetResult {
   size_t usable = 0;                   // segments that arrived and were verified, from the start, unbroken
-  std::vector<MissReason> misses;      // per request; kNone = arrived
+  std::vector<MissReason> misses;      // per request; kNone = arrived and verified
   std::vector<SegmentHeader> headers;  // per request; default where missed
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;                  // of the payloads that arrived and were verified
 };
 
 struct PutRequest {
@@ -79,12 +84,17 @@ class StoreClient {
   virtual ~StoreClient() = default;
 
   // One batched request per owner for the whole list. Never fails as a whole: what could not be
-  // asked is a miss (kLostNode, kDeadline).
+  // asked is a miss (kLostNode, kDeadline). Returns as soon as every answer is known, without
+  // waiting for a slow owner whose answer can't change it.
   virtual MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) = 0;
-  // Loads segments straight into their buffers. Stops asking after the first miss of the prefix.
+  // Loads segments straight into their buffers, spread over the copies. Stops asking after the first
+  // miss of the prefix; what was not asked then has that miss's reason. A buffer whose segment missed
+  // may hold anything.
   virtual GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
                         Duration timeout) = 0;
-  // Reserve, stream, commit, at each owner. Outcomes in the order of the requests.
+  // Reserve, stream, commit, at each owner in parallel. Outcomes in the order of the requests; an
+  // owner that is down means fewer copies and its status, never a failure of the others. An empty
+  // payload, or one over wire::kMaxPayloadBytes, is kInvalid.
   virtual std::vector<PutOutcome> Put(std::span<const PutRequest> requests,
                                       const LayoutDigest& layout, Duration timeout) = 0;
 
@@ -94,6 +104,8 @@ class StoreClient {
     bool reachable = false;
     std::string last_error;
   };
+  // The cluster's nodes as this client sees them; connects to those it has not used yet, so it may
+  // take as long as a connect. The seeds, while no view is known.
   virtual std::vector<NodeState> Nodes() = 0;
   virtual void Shutdown() = 0;
 };

@@ -1,0 +1,137 @@
+#include "client/cluster/connection.h"
+
+#include <algorithm>
+
+#include "proto/wire/limits.h"
+
+namespace ember::cluster {
+namespace {
+
+constexpr size_t kSkipChunkBytes = 64 << 10;
+
+}  // namespace
+
+io::Task<Result<std::unique_ptr<Connection>>> Connection::Dial(io::Loop& loop,
+                                                               DialOptions options) {
+  const TimePoint deadline = loop.Now() + options.timeout;
+  Result<std::unique_ptr<io::Stream>> stream =
+      co_await loop.Connect(options.endpoint, options.timeout);
+  if (!stream.ok()) co_return stream.status();
+  std::unique_ptr<Connection> connection(new Connection(loop, *std::move(stream)));
+  connection->SetDeadline(deadline);
+  EMBER_CO_RETURN_IF_ERROR(co_await connection->Greet(options));
+  connection->ClearDeadline();
+  co_return connection;
+}
+
+io::Task<Status> Connection::Greet(const DialOptions& options) {
+  const wire::Hello hello{.min_version = wire::kProtocolVersion,
+                          .max_version = wire::kProtocolVersion,
+                          .client_name = options.client_name,
+                          .expected_node_id = options.expected_node_id};
+  Result<wire::HelloReply> reply = co_await Call<wire::HelloReply>(
+      wire::FrameType::kHello, hello, wire::FrameType::kHelloReply);
+  if (!reply.ok()) co_return reply.status();
+  hello_ = *std::move(reply);
+  if (hello_.version != wire::kProtocolVersion) {
+    co_return Break(MismatchError("the node speaks protocol version " +
+                                  std::to_string(hello_.version)));
+  }
+  if (!options.expected_node_id.empty() && hello_.node_id != options.expected_node_id) {
+    co_return Break(MismatchError("node \"" + hello_.node_id + "\" answers where \"" +
+                                  options.expected_node_id + "\" was expected"));
+  }
+  co_return OkStatus();
+}
+
+void Connection::SetDeadline(TimePoint deadline) {
+  timer_ = loop_.StartTimer(deadline, [this] {
+    late_ = true;
+    Close();
+  });
+}
+
+void Connection::Close() {
+  usable_ = false;
+  stream_->Close();
+}
+
+Status Connection::Break(const Status& why) {
+  usable_ = false;
+  if (late_) return DeadlineError(stream_->peer_name() + ": no answer in time");
+  return why.WithContext(stream_->peer_name());
+}
+
+io::Task<Status> Connection::Send(wire::FrameType type, uint64_t request_id, ByteSpan meta,
+                                  ByteSpan payload) {
+  const auto header = wire::EncodeFrameHeader(
+      {type, request_id, static_cast<uint32_t>(meta.size()), payload.size()});
+  const ByteSpan parts[] = {header, meta, payload};
+  co_return co_await SendParts(parts);
+}
+
+io::Task<Status> Connection::SendParts(std::span<const ByteSpan> parts) {
+  EMBER_CHECK(unread_payload_ == 0, "the last reply's payload was not read");
+  if (Status status = co_await stream_->WriteAll(parts); !status.ok()) co_return Break(status);
+  co_return OkStatus();
+}
+
+io::Task<Result<Reply>> Connection::ReadReply(wire::FrameType type, uint64_t request_id) {
+  EMBER_CHECK(unread_payload_ == 0, "the last reply's payload was not read");
+  std::array<std::byte, wire::kFrameHeaderBytes> header_bytes;
+  if (Result<size_t> read = co_await io::ReadExactly(*stream_, header_bytes); !read.ok()) {
+    const bool closed = read.status().code() == StatusCode::kNotFound;
+    co_return Break(closed ? UnavailableError("closed the connection") : read.status());
+  }
+  Result<wire::FrameHeader> header = wire::DecodeFrameHeader(header_bytes);
+  if (!header.ok()) {
+    const bool version = header.status().code() == StatusCode::kMismatch;
+    co_return Break(version ? header.status()
+                            : UnavailableError(std::string(header.status().message())));
+  }
+  Reply reply{.header = *header, .meta = Bytes(header->meta_length)};
+  if (Result<size_t> read = co_await io::ReadExactly(*stream_, reply.meta); !read.ok()) {
+    co_return Break(UnavailableError("closed the connection within a reply"));
+  }
+  unread_payload_ = header->payload_length;
+  const bool about_connection = header->request_id == 0;
+  if (header->type == wire::FrameType::kError &&
+      (about_connection || header->request_id == request_id)) {
+    Result<wire::ErrorReply> error = wire::Decode<wire::ErrorReply>(reply.meta);
+    if (!error.ok() || unread_payload_ != 0) co_return Break(UnavailableError("a bad error frame"));
+    // A node that reports success as an error contradicts itself.
+    const StatusCode code = error->code == StatusCode::kOk ? StatusCode::kInternal : error->code;
+    const Status status(code, std::move(error->message));
+    co_return about_connection ? Break(status) : status.WithContext(stream_->peer_name());
+  }
+  if (header->type != type || header->request_id != request_id) {
+    co_return Break(UnavailableError("a frame that was not asked for"));
+  }
+  co_return reply;
+}
+
+io::Task<Status> Connection::ReadPayload(MutableByteSpan buffer) {
+  EMBER_CHECK(buffer.size() == unread_payload_, "a payload is read whole");
+  if (Result<size_t> read = co_await io::ReadExactly(*stream_, buffer); !read.ok()) {
+    co_return Break(read.status().code() == StatusCode::kNotFound
+                        ? UnavailableError("closed the connection within a payload")
+                        : read.status());
+  }
+  unread_payload_ = 0;
+  co_return OkStatus();
+}
+
+io::Task<Status> Connection::SkipPayload() {
+  Bytes nowhere(std::min<uint64_t>(unread_payload_, kSkipChunkBytes));
+  while (unread_payload_ > 0) {
+    const MutableByteSpan chunk =
+        MutableByteSpan(nowhere).first(std::min<uint64_t>(unread_payload_, nowhere.size()));
+    if (Result<size_t> read = co_await io::ReadExactly(*stream_, chunk); !read.ok()) {
+      co_return Break(UnavailableError("closed the connection within a payload"));
+    }
+    unread_payload_ -= chunk.size();
+  }
+  co_return OkStatus();
+}
+
+}  // namespace ember::cluster

@@ -1,0 +1,51 @@
+#include "client/store_client/call_context.h"
+
+#include <array>
+
+#include "client/cluster/placement.h"
+
+namespace ember {
+namespace {
+
+constexpr Duration kRestartMatters = std::chrono::minutes(10);
+
+// From what tells least to what tells most.
+constexpr std::array kByWeight = {MissReason::kNone,          MissReason::kNeverStored,
+                                  MissReason::kBusy,          MissReason::kDeadline,
+                                  MissReason::kLostNode,      MissReason::kEvicted,
+                                  MissReason::kCorrupt,       MissReason::kPurged,
+                                  MissReason::kLayoutDiffers, MissReason::kOtherSalt};
+static_assert(kByWeight.size() == kMissReasonCount);
+
+}  // namespace
+
+const std::vector<size_t>& OwnerList::Of(const SegmentRef& segment) {
+  if (!known_ || ns_ != segment.key.ns || placement_ != segment.placement) {
+    known_ = true;
+    ns_ = segment.key.ns;
+    placement_ = segment.placement;
+    owners_ = cluster::Owners(view_, ns_, placement_, copies_);
+  }
+  return owners_;
+}
+
+MissReason MissReasonOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kDeadline: return MissReason::kDeadline;
+    case StatusCode::kBusy: return MissReason::kBusy;
+    case StatusCode::kCorrupt: return MissReason::kCorrupt;
+    default: return MissReason::kLostNode;
+  }
+}
+
+MissReason MoreTelling(MissReason a, MissReason b) {
+  return std::ranges::find(kByWeight, a) > std::ranges::find(kByWeight, b) ? a : b;
+}
+
+MissReason MissReasonAt(const cluster::Peer& peer, MissReason reason) {
+  const bool forgot =
+      reason == MissReason::kNeverStored && peer.RestartedWithin(kRestartMatters);
+  return forgot ? MissReason::kLostNode : reason;
+}
+
+}  // namespace ember

@@ -1,0 +1,56 @@
+// CallContext: what every call of one store client works with.
+//
+// Concurrency: the loop's thread only, but for `options`, `metrics` and `loop`.
+#pragma once
+
+#include <algorithm>
+
+#include "client/io/gate.h"
+#include "client/store_client/client_metrics.h"
+#include "client/store_client/copy_hints.h"
+#include "client/store_client/membership.h"
+
+namespace ember {
+
+struct CallContext {
+  io::Loop& loop;
+  const StoreClientOptions& options;
+  ClientMetrics& metrics;
+  Membership& membership;
+  CopyHints& hints;
+  io::Gate& gate;  // for what may outlive the call that began it
+
+  // False when the client is shut down; the task has then not begun.
+  bool Spawn(io::Task<void> task) {
+    if (gate.closed()) return false;
+    gate.Spawn(std::move(task));
+    return true;
+  }
+};
+
+// The owners of consecutive segments, computed once for each placement group.
+class OwnerList {
+ public:
+  OwnerList(const cluster::View& view, uint32_t copies) : view_(view), copies_(copies) {}
+  const std::vector<size_t>& Of(const SegmentRef& segment);
+
+ private:
+  const cluster::View& view_;
+  const uint32_t copies_;
+  bool known_ = false;
+  NamespaceId ns_;
+  BlockHash placement_;
+  std::vector<size_t> owners_;
+};
+
+// Why a segment is missed when its owner could not be asked.
+MissReason MissReasonOf(const Status& status);
+
+// Of what two owners say of one segment, what tells the caller more. A copy that was there and is
+// gone says more than one that never was; an owner that was not reached might have had it.
+MissReason MoreTelling(MissReason a, MissReason b);
+
+// A node's "never stored" is no proof when it has lost its memory lately.
+MissReason MissReasonAt(const cluster::Peer& peer, MissReason reason);
+
+}  // namespace ember
