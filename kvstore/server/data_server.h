@@ -1,0 +1,51 @@
+// DataServer: the data plane's listener and its connections, over one shard's engine.
+//
+// Concurrency: made and used on the loop's thread.
+// Life: Stop it, awaited on the loop, before it or the engine dies.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "client/io/gate.h"
+#include "kvstore/server/data_connection.h"
+
+namespace ember::kv {
+
+class DataServer {
+ public:
+  // Listens. kUnavailable with the system's reason when the address is not free.
+  static Result<std::unique_ptr<DataServer>> Start(io::Loop* loop, ShardEngine* engine,
+                                                   ServerMetrics* metrics,
+                                                   DataServerOptions options);
+  ~DataServer();
+
+  // Takes no new connection, answers what has arrived, closes everything after `grace` at the
+  // latest. Once.
+  io::Task<Status> Stop(Duration grace);
+
+  uint16_t port() const { return listener_->port(); }
+  size_t connections() const { return connections_.size(); }
+  const DataServerOptions& options() const { return context_.options; }
+
+ private:
+  DataServer(ServerContext context, std::unique_ptr<io::Listener> listener);
+
+  io::Task<void> AcceptAll();
+  io::Task<void> Serve(std::unique_ptr<io::Stream> stream);
+  io::Task<void> Refuse(std::unique_ptr<io::Stream> stream);
+  void Sweep();
+  void Log(const DataConnection& connection, const Status& why);
+
+  ServerContext context_;
+  const std::unique_ptr<io::Listener> listener_;
+  std::unique_ptr<io::Loop::Timer> sweep_timer_;
+  std::map<OwnerId, DataConnection*> connections_;
+  OwnerId last_id_ = 0;
+  size_t refusing_ = 0;
+  TimePoint last_log_{};
+  uint64_t unlogged_ = 0;
+  io::Gate gate_;
+};
+
+}  // namespace ember::kv

@@ -1,0 +1,32 @@
+// NodeStatus: what a storage node says of itself. A plain value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/wire/messages.h"
+
+namespace ember::kv {
+
+struct NodeStatus {
+  std::string node_id;
+  uint64_t incarnation = 0;
+  double uptime_seconds = 0;
+  std::string data_address;
+  std::string io_backend;
+  uint64_t memory_capacity_bytes = 0;
+  uint64_t memory_used_bytes = 0;
+  uint64_t segments = 0;
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t evictions = 0;
+  uint64_t corruptions = 0;
+  uint32_t connections = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+  uint64_t view_number = 0;
+  std::vector<wire::Member> members;
+};
+
+}  // namespace ember::kv

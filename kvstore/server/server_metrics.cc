@@ -1,0 +1,23 @@
+#include "kvstore/server/server_metrics.h"
+
+namespace ember::kv {
+
+ServerMetrics::ServerMetrics(MetricsRegistry* r)
+    : bytes_in(r->AddCounter("ember_store_received_bytes_total", "Payload bytes of puts received")),
+      bytes_out(r->AddCounter("ember_store_sent_bytes_total", "Payload bytes of gets sent")),
+      discarded_bytes(r->AddCounter("ember_store_discarded_bytes_total",
+                                    "Payload bytes received for puts that were not open")),
+      accepted(r->AddCounter("ember_store_connections_accepted_total", "Data connections accepted")),
+      refused(r->AddCounter("ember_store_connections_refused_total",
+                            "Data connections refused over the limit")),
+      protocol_errors(r->AddCounter("ember_store_protocol_errors_total",
+                                    "Data connections closed for breaking the protocol")),
+      timeouts(r->AddCounter("ember_store_connection_timeouts_total",
+                             "Data connections closed because the peer was too slow or silent")),
+      connections(r->AddGauge("ember_store_connections", "Data connections open")),
+      match_seconds(r->AddHistogram("ember_store_match_seconds", "Time of a match request")),
+      get_seconds(r->AddHistogram("ember_store_get_seconds",
+                                  "Time of a get request until its last byte was taken")),
+      put_seconds(r->AddHistogram("ember_store_put_seconds", "Time from reserve to commit")) {}
+
+}  // namespace ember::kv

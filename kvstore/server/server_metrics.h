@@ -1,0 +1,26 @@
+// ServerMetrics: the data server's counters, made once from the node's registry.
+#pragma once
+
+#include "proto/base/metrics.h"
+
+namespace ember::kv {
+
+class ServerMetrics {
+ public:
+  explicit ServerMetrics(MetricsRegistry* registry);
+
+  Counter& bytes_in;   // payload received for puts, wanted or not
+  Counter& bytes_out;  // payload sent
+  Counter& discarded_bytes;  // of bytes_in: for puts that are not open (any more)
+  Counter& accepted;
+  Counter& refused;    // over the limit of connections
+  Counter& protocol_errors;
+  Counter& timeouts;   // connections closed because the peer was too slow or silent
+  Gauge& connections;
+
+  Histogram& match_seconds;  // message received to reply made
+  Histogram& get_seconds;    // message received to last byte taken by the kernel
+  Histogram& put_seconds;    // reserve to commit, as one batch
+};
+
+}  // namespace ember::kv
