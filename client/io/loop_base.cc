@@ -34,8 +34,8 @@ struct LoopBase::SleepAwaiter {
 void LoopBase::Run() {
   Start();
   while (!stop_.load(std::memory_order_acquire)) {
-    RunRound();
     timers_.RunExpired(Now());
+    RunRound();
     if (stop_.load(std::memory_order_acquire)) break;
     std::optional<Duration> timeout;
     if (std::optional<TimePoint> next = timers_.Next()) {

@@ -152,7 +152,7 @@ void UringLoop::Poll(std::optional<Duration> timeout) {
 }
 
 void UringLoop::Cancel(UringOperation* operation) {
-  if (operation == nullptr || std::exchange(operation->cancelled, true)) return;
+  if (operation == nullptr) return;
   io_uring_sqe* entry = NextEntry();
   io_uring_prep_cancel(entry, operation, 0);
   io_uring_sqe_set_data64(entry, kIgnored);

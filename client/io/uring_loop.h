@@ -40,7 +40,7 @@ class UringLoop final : public LoopBase {
     };
     return Awaiter(this, slot, std::move(prepare));
   }
-  // Asks the kernel to end a pending operation; idempotent, and nullptr is none.
+  // Asks the kernel to end a pending operation; nullptr is none.
   void Cancel(UringOperation* operation);
   std::unique_ptr<Stream> AdoptStream(FileDescriptor fd, std::string peer_name);
 

@@ -13,7 +13,6 @@ struct UringOperation {
   // Where the owner keeps the pending operation, to cancel it; cleared at completion.
   UringOperation** slot = nullptr;
   int result = 0;
-  bool cancelled = false;
   // The loop's list of pending operations.
   UringOperation* previous = nullptr;
   UringOperation* next = nullptr;

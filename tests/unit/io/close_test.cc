@@ -1,5 +1,7 @@
 // Close() ends what is pending, soon and with kCancelled.
 
+#include <algorithm>
+
 #include "tests/unit/io/loop_fixture.h"
 
 namespace ember::io {

@@ -133,6 +133,15 @@ TEST_P(ConnectTest, EndsWhenTheLoopStops) {
   EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.ToString();
 }
 
+TEST(Socket, KnowsAConnectionToItself) {
+  const FileDescriptor fd = Must(OpenSocket(AF_INET, 0));
+  const SocketAddress any = ResolveEndpoint({"127.0.0.1", 0}).value().front();
+  ASSERT_EQ(::bind(fd.get(), any.get(), any.length), 0);
+  const SocketAddress own = ResolveEndpoint({"127.0.0.1", LocalPort(fd.get())}).value().front();
+  ASSERT_EQ(::connect(fd.get(), own.get(), own.length), 0);
+  EXPECT_TRUE(IsConnectedToItself(fd.get()));
+}
+
 EMBER_BOTH_BACK_ENDS(ConnectTest);
 
 }  // namespace

@@ -55,20 +55,13 @@ TEST_P(StopTest, BeforeRunEndsItAtOnceAndRunsWhatWasPosted) {
 
 TEST_P(StopTest, NoTimerFiresAfterwards) {
   bool fired = false;
-  const auto timer = loop().StartTimer(loop().Now() + milliseconds(1), [&] { fired = true; });
+  std::unique_ptr<Loop::Timer> timer;
   loop().Post([&] {
-    const TimePoint until = loop().Now() + milliseconds(2);
-    while (loop().Now() < until) {
-    }
+    timer = loop().StartTimer(loop().Now(), [&] { fired = true; });
     loop().Stop();
   });
   loop().Run();
-  // The round that was under way may fire what was due; nothing later does.
-  const bool fired_in_run = fired;
-  fired = false;
-  loop_.reset();
   EXPECT_FALSE(fired);
-  (void)fired_in_run;
 }
 
 TEST_P(StopTest, WhatIsPostedAfterRunIsDropped) {
