@@ -7,6 +7,7 @@
 #include <boost/beast/http/read.hpp>
 #include <utility>
 
+#include "client/http/body_piece.h"
 #include "client/http/socket_options.h"
 
 namespace ember::http {
@@ -179,7 +180,6 @@ void HttpExchange::TakeHead() {
   for (const auto& f : parser_->get())
     head_.headers.Add(std::string(f.name_string()), std::string(f.value()));
   if (const auto length = parser_->content_length()) content_length_ = *length;
-  parser_->eager(true);
   if (parser_->is_done()) FinishBody();
 }
 
@@ -202,12 +202,11 @@ asio::awaitable<Result<std::string_view>> HttpExchange::ReadBody() {
   if (!piece_ && !complete_) piece_ = std::make_unique<std::array<char, 16 << 10>>();
   while (!complete_) {
     LimitPhase(options_.idle_timeout);
-    auto& sink = parser_->get().body();
-    sink = {.data = piece_->data(), .size = piece_->size(), .more = true};
-    const auto [ec, n] =
-        co_await http::async_read_some(connection_->socket, connection_->buffer, *parser_, kAwait);
-    const size_t got = piece_->size() - sink.size;
-    if (ec && ec != http::error::need_buffer) {
+    size_t got = 0;
+    const error_code ec =
+        co_await ReadBodyPiece(connection_->socket, connection_->buffer, *parser_, piece_->size(),
+                               piece_->data(), piece_->size(), &got);
+    if (ec) {
       failed_ = Why(ec, "reply of");
       Interrupt();
     } else if (parser_->is_done()) {

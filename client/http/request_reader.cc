@@ -6,6 +6,8 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 
+#include "client/http/body_piece.h"
+
 namespace ember::http {
 
 namespace asio = boost::asio;
@@ -134,21 +136,19 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadBody(std::string* bod
                                                                 std::function<void()> on_progress) {
   Impl& d = *impl_;
   const auto declared = d.parser->content_length();
-  if (!declared || *declared > kBigRead) d.buffer.reserve(kBigRead);
-  d.parser->eager(true);
+  const size_t read_size = declared && *declared <= kBigRead ? kFirstRead : kBigRead;
   size_t got = 0;
   while (!d.parser->is_done()) {
     if (got == body->size() && !d.Grow(body, got))
       co_return Failure{503, "too many bodies are being received"};
-    auto& sink = d.parser->get().body();
-    sink = {.data = body->data() + got, .size = body->size() - got, .more = true};
-    const auto [ec, n] =
-        co_await beast::http::async_read_some(d.socket, d.buffer, *d.parser, kAwait);
-    got = body->size() - sink.size;
+    size_t piece = 0;
+    const error_code ec = co_await ReadBodyPiece(d.socket, d.buffer, *d.parser, read_size,
+                                                 body->data() + got, body->size() - got, &piece);
+    got += piece;
     if (got > d.limits.body_bytes) {
       co_return Failure{413, "the body is over " + std::to_string(d.limits.body_bytes) + " bytes"};
     }
-    if (ec && ec != beast::http::error::need_buffer) co_return FailureOf(ec, d.limits.header_bytes);
+    if (ec) co_return FailureOf(ec, d.limits.header_bytes);
     on_progress();
   }
   body->resize(got);

@@ -1,0 +1,198 @@
+#include "client/http/upstream_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/post.hpp>
+
+#include "tests/unit/http/door.h"
+
+namespace ember::http {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+class UpstreamPoolTest : public testing::Test {
+ protected:
+  Result<CallReply> Call(UpstreamPool& pool, const Origin& origin, ExchangeOptions options = {},
+                         size_t limit = 1 << 20, std::string_view body = "{}") {
+    UpstreamRequest request{
+        .method = "POST", .target = "/tokenize", .headers = {}, .host = "", .body = body};
+    return RunOn(loop_, pool.Call(origin, request, options, limit));
+  }
+  HttpLoop loop_{2};
+};
+
+TEST_F(UpstreamPoolTest, ReusesConnectionsAndSendsJson) {
+  Signal seen;
+  WireMessage request;
+  FakeUpstream upstream([&](TestSocket& peer) {
+    for (;;) {
+      WireMessage r = peer.ReadMessage();
+      if (!r.complete) return;
+      if (!seen.is_set()) request = r;
+      seen.Set();
+      peer.Send(kOk);
+    }
+  });
+  UpstreamPool pool(loop_);
+  for (int i = 0; i < 5; ++i) {
+    const auto reply = Call(pool, upstream.origin());
+    ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+    EXPECT_EQ(reply->body, "ok");
+  }
+  EXPECT_EQ(upstream.accepted(), 1);
+  EXPECT_EQ(request.Field("Content-Type"), "application/json");
+  EXPECT_EQ(pool.idle_count(), 1u);
+  pool.Forget(upstream.origin());
+  EXPECT_EQ(pool.connection_count(), 0u);
+}
+
+TEST_F(UpstreamPoolTest, ADeadKeptConnectionIsTriedAgainOnAFreshOneOnce) {
+  std::atomic<int> requests{0};
+  // Each connection serves one request, then dies without a word when the next one arrives.
+  FakeUpstream upstream([&](TestSocket& peer) {
+    if (!peer.ReadMessage().complete) return;
+    ++requests;
+    peer.Send(kOk);
+    if (peer.ReadMessage().complete) ++requests;
+  });
+  UpstreamPool pool(loop_);
+  EXPECT_TRUE(Call(pool, upstream.origin()).ok());
+  EXPECT_TRUE(Call(pool, upstream.origin()).ok());
+  EXPECT_EQ(requests, 3);
+  EXPECT_EQ(upstream.accepted(), 2);
+}
+
+TEST_F(UpstreamPoolTest, AFreshConnectionThatDiesIsNotTriedAgain) {
+  FakeUpstream upstream([](TestSocket& peer) { peer.ReadMessage(); });
+  UpstreamPool pool(loop_);
+  EXPECT_EQ(Call(pool, upstream.origin()).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(upstream.accepted(), 1);
+}
+
+TEST_F(UpstreamPoolTest, AConnectionThatTheUpstreamClosedIsNotUsed) {
+  Signal closed;
+  FakeUpstream upstream([&](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send(kOk);
+    peer.Close();
+    closed.Set();
+  });
+  UpstreamPool pool(loop_);
+  EXPECT_TRUE(Call(pool, upstream.origin()).ok());
+  ASSERT_TRUE(closed.Await());
+  EXPECT_TRUE(Call(pool, upstream.origin()).ok());
+  EXPECT_EQ(upstream.accepted(), 2);
+}
+
+TEST_F(UpstreamPoolTest, IdleConnectionsAreClosedInTime) {
+  FakeUpstream upstream(AnswerAlways(kOk));
+  UpstreamPoolOptions options;
+  options.idle_timeout = milliseconds(50);
+  UpstreamPool pool(loop_, options);
+  EXPECT_TRUE(Call(pool, upstream.origin()).ok());
+  EXPECT_TRUE(Eventually([&] { return pool.connection_count() == 0; }));
+}
+
+TEST_F(UpstreamPoolTest, ErrorsNameTheirKind) {
+  UpstreamPool pool(loop_);
+  Origin nobody;
+  {
+    FakeUpstream gone(AnswerAlways(kOk));
+    nobody = gone.origin();
+  }
+  const auto refused = Call(pool, nobody);
+  EXPECT_EQ(refused.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(refused.status().ToString(), HasSubstr(nobody.ToString()));
+  EXPECT_EQ(Call(pool, {"no-such-host.invalid", 80}).status().code(), StatusCode::kUnavailable);
+
+  FakeUpstream silent([](TestSocket& peer) { peer.AwaitClose(); });
+  EXPECT_EQ(Call(pool, silent.origin(), {.first_byte_timeout = milliseconds(50)}).status().code(),
+            StatusCode::kDeadline);
+  EXPECT_EQ(Call(pool, silent.origin(), {.deadline = milliseconds(50)}).status().code(),
+            StatusCode::kDeadline);
+
+  FakeUpstream stalls([](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+    peer.AwaitClose();
+  });
+  EXPECT_EQ(Call(pool, stalls.origin(), {.idle_timeout = milliseconds(50)}).status().code(),
+            StatusCode::kDeadline);
+
+  FakeUpstream babble(AnswerAlways("SSH-2.0-OpenSSH_9.2\r\n\r\n"));
+  EXPECT_EQ(Call(pool, babble.origin()).status().code(), StatusCode::kCorrupt);
+  FakeUpstream huge(
+      AnswerAlways("HTTP/1.1 200 OK\r\nX: " + std::string(100 << 10, 'a') + "\r\n\r\n"));
+  EXPECT_EQ(Call(pool, huge.origin()).status().code(), StatusCode::kCorrupt);
+  FakeUpstream ok(AnswerAlways(kOk));
+  EXPECT_EQ(Call(pool, ok.origin(), {}, 1).status().code(), StatusCode::kNoSpace);
+  EXPECT_EQ(pool.connection_count() - pool.idle_count(), 0u);
+}
+
+TEST_F(UpstreamPoolTest, AReplyThatRefusesTheBodyUnreadIsStillRead) {
+  FakeUpstream upstream([](TestSocket& peer) {
+    peer.ReadUntil("\r\n\r\n");
+    peer.Send("HTTP/1.1 413 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    peer.ShutdownWrite();
+    peer.ReadAll();
+  });
+  UpstreamPool pool(loop_);
+  const auto reply = Call(pool, upstream.origin(), {}, 1 << 20, std::string(8 << 20, 'x'));
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->status, 413);
+}
+
+TEST_F(UpstreamPoolTest, IsBusyAtOnceBeyondItsBound) {
+  FakeUpstream silent([](TestSocket& peer) { peer.AwaitClose(); });
+  UpstreamPoolOptions options;
+  options.max_connections_per_origin = 1;
+  UpstreamPool pool(loop_, options);
+  std::thread holder([&] {
+    Call(pool, silent.origin(), {.first_byte_timeout = milliseconds(500)}).status().ok();
+  });
+  ASSERT_TRUE(Eventually([&] { return pool.connection_count() == 1; }));
+  EXPECT_EQ(Call(pool, silent.origin()).status().code(), StatusCode::kBusy);
+  holder.join();
+}
+
+TEST_F(UpstreamPoolTest, CancellationClosesTheConnectionAtOnceInEveryPhase) {
+  for (const char* sent : {"", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"}) {
+    Signal ready, closed;
+    FakeUpstream upstream([&](TestSocket& peer) {
+      peer.ReadMessage();
+      peer.Send(sent);
+      ready.Set();
+      if (peer.AwaitClose()) closed.Set();
+    });
+    UpstreamPool pool(loop_);
+    const auto strand = loop_.NewStrand();
+    Cancellation cancellation;
+    UpstreamRequest request{
+        .method = "POST", .target = "/", .headers = {}, .host = "", .body = "{}"};
+    auto reply =
+        Launch(strand, pool.Call(upstream.origin(), request, {.cancellation = &cancellation}));
+    ASSERT_TRUE(ready.Await());
+    boost::asio::post(strand, [&] { cancellation.Cancel(); });
+    EXPECT_EQ(reply.get().status().code(), StatusCode::kCancelled);
+    EXPECT_TRUE(closed.Await());
+    EXPECT_EQ(pool.connection_count(), 0u);
+  }
+}
+
+TEST_F(UpstreamPoolTest, ExchangesMayOutliveThePool) {
+  FakeUpstream upstream(AnswerAlways("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nwhole!"));
+  auto pool = std::make_unique<UpstreamPool>(loop_);
+  auto exchange = RunOn(loop_, pool->Send(upstream.origin(), {}, {}));
+  ASSERT_TRUE(exchange.ok());
+  pool.reset();
+  const auto piece = RunOn(loop_, (*exchange)->ReadBody());
+  ASSERT_TRUE(piece.ok());
+  EXPECT_EQ(*piece, "whole!");
+}
+
+}  // namespace
+}  // namespace ember::http
