@@ -1,0 +1,51 @@
+// Door: what the router answers at which path.
+//
+//   /v1/*            routed to a replica (any method); 429 with Retry-After over the limit
+//   /health          200 while a replica is usable, else 503
+//   /metrics         Prometheus text
+//   /ember/status    the fleet, JSON
+//   /ember/explain   the newest decisions, JSON; ?id=REQUEST_ID, ?n=COUNT
+//   anything else    404 in the shape of an OpenAI error
+//
+// Concurrency: a handler of HttpServer on the router's loop. What it refers to must outlive the
+// server.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+
+#include "client/http/request.h"
+#include "client/http/response_writer.h"
+#include "router/front/explain_log.h"
+#include "router/front/router_metrics.h"
+#include "router/front/status_report.h"
+
+namespace ember::router {
+
+class Door {
+ public:
+  using Route = std::function<boost::asio::awaitable<void>(http::Request&, http::ResponseWriter&)>;
+
+  Door(Route route, std::function<StatusReport()> status, const ExplainLog& explain,
+       RouterMetrics& metrics, size_t max_in_flight)
+      : route_(std::move(route)),
+        status_(std::move(status)),
+        explain_(explain),
+        metrics_(metrics),
+        max_in_flight_(max_in_flight) {}
+
+  boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
+
+ private:
+  boost::asio::awaitable<void> AnswerRouted(http::Request& request, http::ResponseWriter& writer);
+  boost::asio::awaitable<void> AnswerHealth(http::ResponseWriter& writer);
+
+  Route route_;
+  std::function<StatusReport()> status_;
+  const ExplainLog& explain_;
+  RouterMetrics& metrics_;
+  const size_t max_in_flight_;
+  size_t in_flight_ = 0;
+};
+
+}  // namespace ember::router

@@ -1,0 +1,103 @@
+#include "router/front/forwarder.h"
+
+#include <fmt/format.h>
+
+#include "router/front/reply_observer.h"
+
+namespace ember::router {
+namespace {
+
+namespace asio = boost::asio;
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+// The peer's address without its port, after those that earlier proxies put there.
+std::string ForwardedFor(const http::Request& request) {
+  std::string_view address = request.peer;
+  address = address.substr(0, address.rfind(':'));
+  const std::string_view before = request.headers.Get("X-Forwarded-For");
+  return before.empty() ? std::string(address) : fmt::format("{}, {}", before, address);
+}
+
+// A route that is none of the three would become a metric label of somebody's choosing.
+std::string KnownRoute(std::string_view route) {
+  for (const Route r : {Route::kLocal, Route::kRemote, Route::kRecompute}) {
+    if (route == RouteName(r)) return std::string(route);
+  }
+  return "";
+}
+
+std::string RetryReasonOf(const http::RelayOutcome& relay) {
+  if (relay.end == http::RelayEnd::kRejected) return "status_503";
+  if (relay.end != http::RelayEnd::kFailedBefore) return "";
+  switch (relay.error.code()) {
+    case StatusCode::kUnavailable:
+    case StatusCode::kDeadline:
+      // Of a time-out only the connection's can be tried elsewhere: the replica has seen nothing.
+      if (relay.error.message().starts_with("connect to ")) return "connect";
+      return relay.error.code() == StatusCode::kUnavailable ? "reset" : "";
+    case StatusCode::kBusy:
+      return "busy";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
+                                              const Attempt& attempt) const {
+  http::RelayOptions relay;
+  relay.exchange.connect_timeout = options_.connect_timeout;
+  relay.exchange.first_byte_timeout = options_.first_byte_timeout;
+  relay.exchange.idle_timeout = options_.idle_timeout;
+  relay.target = attempt.options->target;
+  relay.set_request_headers = {{"X-Forwarded-For", ForwardedFor(request)},
+                               {"X-Forwarded-Proto", "http"},
+                               {"x-ember-request-id", attempt.options->request_id}};
+  relay.drop_request_headers = {"x-ember-policy", "x-ember-pin"};
+  return relay;
+}
+
+asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
+                                                  http::ResponseWriter& writer, Attempt attempt) {
+  const ReplicaSet::Member& member = replicas_.at(attempt.replica);
+  ReplicaSet::Flight flight = replicas_.Start(attempt.replica, attempt.prefill_tokens, Now());
+  ReplyObserver observer;
+  AttemptResult result;
+  http::RelayOptions relay = RelayOptionsFor(request, attempt);
+  bool event_stream = false;
+  relay.accept = [&](http::ResponseHead& head) {
+    event_stream = head.headers.Get("Content-Type").starts_with("text/event-stream");
+    return !(attempt.may_retry && head.status == 503);
+  };
+  relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome&) {
+    flight.PrefillDone();
+    result.route = KnownRoute(head.headers.Get("x-ember-route"));
+    head.headers.Set("x-ember-replica", member.config.id);
+    head.headers.Set("x-ember-policy", std::string(attempt.policy));
+    head.headers.Set("x-ember-request-id", attempt.options->request_id);
+    if (attempt.predicted_ttft_ms > 0) {
+      head.headers.Set("x-ember-predicted-ttft-ms",
+                       fmt::format("{:.1f}", attempt.predicted_ttft_ms));
+    }
+  };
+  relay.on_body = [&](std::string_view piece) { observer.Feed(piece, event_stream); };
+  result.relay = co_await http::Relay(pool_, member.config.http, request, writer, std::move(relay));
+  result.usage = observer.Usage();
+  JudgeHealth(attempt.replica, &result);
+  if (result.relay.end == http::RelayEnd::kDone) {
+    replicas_.ObserveService(attempt.replica,
+                             ToMilliseconds(result.relay.ended_at - result.relay.started_at));
+  }
+  co_return result;
+}
+
+void Forwarder::JudgeHealth(ReplicaNumber replica, AttemptResult* result) {
+  result->retry_reason = RetryReasonOf(result->relay);
+  if (result->retry_reason != "connect") return;
+  replicas_.at(replica).health.OnConnectFailure(result->relay.error);
+  replicas_.RefreshHealth(replica);
+}
+
+}  // namespace ember::router

@@ -1,0 +1,49 @@
+#include "router/front/json_reader.h"
+
+#include <simdjson.h>
+
+namespace ember::router {
+namespace {
+
+using simdjson::dom::element;
+
+// One a thread: it keeps its buffers.
+simdjson::dom::parser& Parser() {
+  thread_local simdjson::dom::parser parser;
+  return parser;
+}
+
+std::optional<uint64_t> Count(const simdjson::simdjson_result<element>& value) {
+  uint64_t n = 0;
+  if (value.get(n) != simdjson::SUCCESS) return std::nullopt;
+  return n;
+}
+
+}  // namespace
+
+Status CheckIsObject(std::string_view body) {
+  element root;
+  if (const auto error = Parser().parse(body.data(), body.size()).get(root)) {
+    return InvalidError(std::string("the body is not valid JSON: ") +
+                        simdjson::error_message(error));
+  }
+  if (!root.is_object()) return InvalidError("the body must be a JSON object");
+  return OkStatus();
+}
+
+std::optional<ReplyUsage> ReadUsage(std::string_view json) {
+  // Nearly every event of a stream has neither: a search is cheaper than a parse.
+  if (json.find("\"usage\"") == json.npos && json.find("\"timings\"") == json.npos) return {};
+  element root;
+  if (Parser().parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) return {};
+  const auto cached = Count(root["timings"]["cache_n"]);
+  const auto computed = Count(root["timings"]["prompt_n"]);
+  if (cached && computed) return ReplyUsage{*cached, *computed};
+  const auto prompt = Count(root["usage"]["prompt_tokens"]);
+  if (!prompt) return {};
+  const uint64_t reused =
+      Count(root["usage"]["prompt_tokens_details"]["cached_tokens"]).value_or(0);
+  return ReplyUsage{reused, *prompt - std::min(reused, *prompt)};
+}
+
+}  // namespace ember::router

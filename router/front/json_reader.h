@@ -1,0 +1,29 @@
+// What the router reads in JSON that others made: whether a request's body can be a request at all,
+// and the counts in a reply. Pure functions, bounded, safe on any bytes; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "proto/base/status.h"
+
+namespace ember::router {
+
+// Bodies up to this size are checked; larger ones go on unread, which costs a replica an error
+// message at worst.
+inline constexpr size_t kMaxCheckedBody = 1u << 20;
+
+// kInvalid, with the place or kind of error, unless the text is a JSON object.
+Status CheckIsObject(std::string_view body);
+
+struct ReplyUsage {
+  uint64_t cached_tokens = 0;    // of the prompt, reused
+  uint64_t computed_tokens = 0;  // of the prompt, prefilled
+};
+
+// From a whole reply or one event: `timings` (llama.cpp) or `usage` (OpenAI). Nothing when the text
+// has neither.
+std::optional<ReplyUsage> ReadUsage(std::string_view json);
+
+}  // namespace ember::router

@@ -1,0 +1,24 @@
+#include "router/front/reply_observer.h"
+
+namespace ember::router {
+
+ReplyObserver::ReplyObserver()
+    : scanner_(
+          [this](std::string_view data) {
+            if (auto usage = ReadUsage(data)) usage_ = usage;
+          },
+          kMaxBytes) {}
+
+void ReplyObserver::Feed(std::string_view piece, bool event_stream) {
+  if (event_stream) return scanner_.Feed(piece);
+  too_long_ = too_long_ || whole_.size() + piece.size() > kMaxBytes;
+  if (!too_long_) whole_.append(piece);
+}
+
+std::optional<ReplyUsage> ReplyObserver::Usage() {
+  if (!usage_ && !too_long_ && !whole_.empty()) usage_ = ReadUsage(whole_);
+  whole_.clear();
+  return usage_;
+}
+
+}  // namespace ember::router

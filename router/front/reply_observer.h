@@ -1,0 +1,33 @@
+// ReplyObserver: looks at a reply as it passes and remembers what the engine counted. It never
+// changes or delays a byte, and its memory is bounded: an event or a whole reply beyond the bound
+// is not looked at. One request's strand.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/http/sse_scanner.h"
+#include "router/front/json_reader.h"
+
+namespace ember::router {
+
+class ReplyObserver {
+ public:
+  ReplyObserver();
+  ReplyObserver(const ReplyObserver&) = delete;
+  ReplyObserver& operator=(const ReplyObserver&) = delete;
+
+  void Feed(std::string_view piece, bool event_stream);
+  // The last counts seen; complete once the whole reply was fed.
+  std::optional<ReplyUsage> Usage();
+
+ private:
+  static constexpr size_t kMaxBytes = 1u << 20;
+  http::SseScanner scanner_;
+  std::string whole_;
+  bool too_long_ = false;
+  std::optional<ReplyUsage> usage_;
+};
+
+}  // namespace ember::router

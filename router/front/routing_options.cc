@@ -1,0 +1,73 @@
+#include "router/front/routing_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "router/policy/registry.h"
+
+namespace ember::router {
+namespace {
+
+// Something that can stand in a header, a log line and a JSON string as it is.
+bool IsFitId(std::string_view id) {
+  return !id.empty() && id.size() <= 64 && std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
+
+Result<const Policy*> PolicyOf(const http::Request& request, const Policy* default_policy) {
+  if (const std::string_view name = request.headers.Get("x-ember-policy"); !name.empty()) {
+    if (const Policy* policy = FindPolicy(name)) return policy;
+    return InvalidError("x-ember-policy: unknown policy \"" + std::string(name.substr(0, 100)) +
+                        "\"; known: " + PolicyNames());
+  }
+  if (const auto sticky = request.QueryParam("sticky")) {
+    return FindPolicy(*sticky == "0" ? "random" : "sticky");
+  }
+  return default_policy;
+}
+
+}  // namespace
+
+Result<RoutingOptions> RoutingOptions::Of(const http::Request& request,
+                                          const Policy* default_policy, RandomSource& random) {
+  Result<const Policy*> policy = PolicyOf(request, default_policy);
+  if (!policy.ok()) return policy.status();
+  RoutingOptions options;
+  options.policy = *policy;
+  options.pin = request.headers.Get("x-ember-pin");
+  options.conversation_id = request.headers.Get("x-conversation-id");
+  options.request_id = request.headers.Get("x-ember-request-id");
+  if (!IsFitId(options.request_id)) {
+    options.request_id = fmt::format("{:016x}{:016x}", random.Next(), random.Next());
+  }
+  options.target = WithoutParameter(request.target, "sticky");
+  options.use_store = !http::EqualNoCase(request.headers.Get("x-ember-store"), "off");
+  options.use_cache = !http::EqualNoCase(request.headers.Get("x-ember-cache"), "off");
+  options.has_prompt = request.method == "POST" && (request.path == "/v1/chat/completions" ||
+                                                    request.path == "/v1/completions");
+  return options;
+}
+
+std::string WithoutParameter(std::string_view target, std::string_view name) {
+  const size_t question = target.find('?');
+  std::string out(target.substr(0, question));
+  if (question == target.npos) return out;
+  std::string_view rest = target.substr(question + 1);
+  char separator = '?';
+  for (bool more = true; more;) {
+    const size_t end = rest.find('&');
+    more = end != rest.npos;
+    const std::string_view field = rest.substr(0, end);
+    rest.remove_prefix(more ? end + 1 : rest.size());
+    if (field.substr(0, field.find('=')) == name) continue;
+    out.push_back(separator);
+    out.append(field);
+    separator = '&';
+  }
+  return out;
+}
+
+}  // namespace ember::router

@@ -1,0 +1,39 @@
+// StatusReport: what the router is doing at one moment, as plain values; the JSON page and the gRPC
+// service say the same from it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "router/fleet/replica_set.h"
+#include "router/index/prefix_index.h"
+
+namespace ember::router {
+
+struct ReplicaReport {
+  std::string id;
+  std::string http_address;
+  bool healthy = false;
+  std::string why_unhealthy;
+  std::string model;
+  bool agent_connected = false;
+  ReplicaLoad load;
+  uint32_t under_way = 0;  // our requests
+  uint64_t blocks_held = 0;
+  double load_tokens_per_ms = 0;
+  PrefillModel prefill;
+  ReplicaTotals totals;
+};
+
+struct StatusReport {
+  std::string default_policy;
+  double uptime_seconds = 0;
+  uint64_t index_blocks = 0;
+  std::vector<ReplicaReport> replicas;
+
+  // On the router's loop thread.
+  static StatusReport Of(const ReplicaSet& replicas, const PrefixIndex& index);
+  std::string Json() const;
+};
+
+}  // namespace ember::router

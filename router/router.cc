@@ -1,0 +1,240 @@
+#include "router/router.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace ember::router {
+namespace {
+
+namespace asio = boost::asio;
+using http::OpenAiError;
+using http::RelayEnd;
+
+// A request that broke two replicas is not given a third one.
+constexpr int kMaxResets = 2;
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+const CandidateCost* CostOfChosen(const RoutingDecision& decision) {
+  const auto it =
+      std::find_if(decision.candidates.begin(), decision.candidates.end(),
+                   [&](const CandidateCost& c) { return c.replica == decision.replica; });
+  return it == decision.candidates.end() ? nullptr : &*it;
+}
+
+std::string OutcomeOf(const AttemptResult& result) {
+  switch (result.relay.end) {
+    case RelayEnd::kDone:
+      return "done";
+    case RelayEnd::kClientGone:
+      return "client_gone";
+    case RelayEnd::kFailedMidway:
+      return "failed_midway: " + result.relay.error.ToString();
+    default:
+      return "failed: " + result.relay.error.ToString();
+  }
+}
+
+// When no replica answered at all.
+OpenAiError ErrorOf(const AttemptResult& result) {
+  OpenAiError error = OpenAiError::FromStatus(result.relay.error);
+  const bool later = result.retry_reason == "connect" || result.retry_reason == "busy" ||
+                     result.retry_reason == "status_503";
+  return later ? OpenAiError::ForHttpStatus(503, error.message) : error;
+}
+
+void CountTokens(const AttemptResult& result, ReplicaTotals* totals) {
+  if (result.route == RouteName(Route::kLocal)) ++totals->routed_local;
+  if (result.route == RouteName(Route::kRemote)) ++totals->routed_remote;
+  if (result.route == RouteName(Route::kRecompute)) ++totals->routed_recompute;
+  if (!result.usage) return;
+  totals->cached_tokens += result.usage->cached_tokens;
+  totals->computed_tokens += result.usage->computed_tokens;
+}
+
+}  // namespace
+
+Status Router::Admit(const http::Request& request, Routing* routing) const {
+  Result<RoutingOptions> options =
+      RoutingOptions::Of(request, options_.default_policy, *parts_.random);
+  if (!options.ok()) return options.status();
+  routing->options = *std::move(options);
+  routing->explained.request_id = routing->options.request_id;
+  const std::string& pin = routing->options.pin;
+  if (!pin.empty() && parts_.replicas->Find(pin) == nullptr) {
+    return InvalidError("x-ember-pin: there is no replica \"" + pin.substr(0, 100) + "\"");
+  }
+  if (routing->options.has_prompt && request.body.size() <= kMaxCheckedBody) {
+    return CheckIsObject(request.body);
+  }
+  return OkStatus();
+}
+
+asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWriter& writer) {
+  Routing routing;
+  if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
+    co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
+  }
+  co_await Tokenize(request, &routing);
+  std::optional<OpenAiError> error;
+  do {
+    std::vector<Candidate> candidates = Candidates(routing);
+    if (candidates.empty()) break;
+    const RoutingDecision& decision = Decide(std::move(candidates), &routing);
+    const AttemptResult result = co_await Forward(request, writer, &routing, decision);
+    if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
+      co_return Finish(request, &routing, result);
+    }
+    error = ErrorOf(result);
+    if (result.retry_reason.empty()) break;
+    if (result.retry_reason == "reset" && ++routing.resets >= kMaxResets) break;
+    parts_.metrics->CountRetry(result.retry_reason);
+  } while (MayRetry(routing));
+  if (!error) {
+    error = OpenAiError::ForHttpStatus(
+        503, routing.options.pin.empty()
+                 ? "no replica is usable now"
+                 : "replica \"" + routing.options.pin + "\" is not usable now");
+  }
+  co_await Refuse(writer, &routing, *std::move(error));
+}
+
+bool Router::MayRetry(const Routing& routing) const {
+  return routing.explained.decisions.size() <= static_cast<size_t>(options_.max_retries) &&
+         !Candidates(routing).empty();
+}
+
+asio::awaitable<void> Router::Tokenize(const http::Request& request, Routing* routing) {
+  if (!routing->options.has_prompt || !routing->options.policy->needs_tokens()) co_return;
+  const TimePoint start = Now();
+  auto prompt = co_await parts_.tokenizer->Tokenize(request.path, request.body);
+  routing->explained.tokenize_ms = ToMilliseconds(Now() - start);
+  if (!prompt.ok()) co_return;  // the tokenizer counted why; the policy goes by load
+  routing->prompt = *std::move(prompt);
+  routing->explained.prompt_tokens = routing->prompt->token_count;
+}
+
+std::vector<Candidate> Router::Candidates(const Routing& routing) const {
+  std::vector<Candidate> candidates;
+  for (ReplicaNumber n = 0; n < parts_.replicas->size(); ++n) {
+    const ReplicaSet::Member& m = parts_.replicas->at(n);
+    const bool wanted = routing.options.pin.empty() || routing.options.pin == m.config.id;
+    if (!wanted || !m.view.healthy || (routing.tried >> n & 1) != 0) continue;
+    candidates.push_back({.replica = &m.view, .service_ms = m.service_ms});
+  }
+  return candidates;
+}
+
+void Router::Match(const Routing& routing, std::vector<Candidate>* candidates,
+                   PolicyInput* input) const {
+  if (routing.prompt == nullptr) return;
+  const TokenizedPrompt& prompt = *routing.prompt;
+  const PrefixLookup found = parts_.index->Lookup(prompt.ns, prompt.chain);
+  const auto tokens = [&](uint64_t blocks, const Replica& r) {
+    return static_cast<uint32_t>(
+        std::min<uint64_t>(blocks * r.tokens_per_block, prompt.token_count));
+  };
+  for (Candidate& c : *candidates) {
+    if (c.replica->ns != prompt.ns || !routing.options.use_cache) continue;
+    const ReplicaNumber n = parts_.replicas->NumberOf(*parts_.replicas->Find(c.replica->id));
+    c.match.device_tokens = tokens(found.replica_blocks[n], *c.replica);
+    if (routing.options.use_store) input->store_tokens = tokens(found.store_blocks, *c.replica);
+  }
+  input->tokens_known = true;
+  input->prompt_tokens = prompt.token_count;
+}
+
+const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing* routing) {
+  const TimePoint start = Now();
+  PolicyInput input;
+  Match(*routing, &candidates, &input);
+  input.candidates = candidates;
+  input.conversation_id = routing->options.conversation_id;
+  input.draw = parts_.random->Next();
+  input.turn = turns_[routing->options.policy]++;
+  routing->explained.decisions.push_back(routing->options.policy->Decide(input));
+  routing->explained.store_tokens = input.store_tokens;
+  const double took_ms = ToMilliseconds(Now() - start);
+  routing->explained.decide_us = took_ms * 1000;
+  parts_.metrics->decide.Observe(took_ms / 1000);
+  return routing->explained.decisions.back();
+}
+
+asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
+                                               http::ResponseWriter& writer, Routing* routing,
+                                               const RoutingDecision& decision) {
+  const ReplicaNumber replica = parts_.replicas->NumberOf(*parts_.replicas->Find(decision.replica));
+  const CandidateCost* cost = CostOfChosen(decision);
+  Attempt attempt{.replica = replica,
+                  .options = &routing->options,
+                  .policy = routing->options.policy->name(),
+                  .predicted_ttft_ms = cost == nullptr ? 0 : cost->total_ms,
+                  .prefill_tokens = routing->explained.prompt_tokens};
+  if (cost != nullptr) {
+    attempt.prefill_tokens -=
+        std::min<uint64_t>(attempt.prefill_tokens, cost->local_tokens + cost->remote_tokens);
+  }
+  routing->tried |= uint64_t{1} << replica;
+  attempt.may_retry = MayRetry(*routing);
+  routing->explained.predicted_ttft_ms = attempt.predicted_ttft_ms;
+  PrefixIndex::Presumption presumed = 0;
+  if (routing->prompt != nullptr) {
+    presumed = parts_.index->Presume(replica, routing->prompt->ns, routing->prompt->chain);
+    parts_.metrics->index_blocks.Set(static_cast<double>(parts_.index->blocks()));
+  }
+  AttemptResult result = co_await parts_.forwarder->Forward(request, writer, attempt);
+  parts_.index->Settle(replica, presumed);
+  co_return result;
+}
+
+asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* routing,
+                                     OpenAiError error) {
+  http::Headers headers;
+  if (!routing->options.request_id.empty()) {
+    headers.Add("x-ember-request-id", routing->options.request_id);
+  }
+  if (error.status == 503) headers.Add("Retry-After", "1");
+  const Policy* policy = routing->options.policy;
+  parts_.metrics->CountRequest(policy == nullptr ? "none" : policy->name(), "none", "none",
+                               error.status);
+  routing->explained.outcome = "refused: " + error.message;
+  routing->explained.status = error.status;
+  parts_.explain->Add(std::move(routing->explained));
+  if (!(co_await writer.SendError(std::move(error), std::move(headers))).ok()) {
+    parts_.metrics->client_gone.Add();
+  }
+}
+
+void Router::Finish(const http::Request& request, Routing* routing, const AttemptResult& result) {
+  const http::RelayOutcome& relay = result.relay;
+  RouterMetrics& metrics = *parts_.metrics;
+  ExplainedRequest& explained = routing->explained;
+  const std::string& replica = explained.decisions.back().replica;
+  CountTokens(
+      result,
+      &parts_.replicas->at(parts_.replicas->NumberOf(*parts_.replicas->Find(replica))).totals);
+  metrics.CountRequest(routing->options.policy->name(), replica,
+                       result.route.empty() ? "none" : result.route,
+                       relay.reply_started ? relay.status : 0);
+  if (relay.end == RelayEnd::kClientGone) metrics.client_gone.Add();
+  if (relay.end == RelayEnd::kFailedMidway) metrics.failed_midway.Add();
+  if (relay.body_bytes > 0) {
+    explained.measured_ttft_ms = ToMilliseconds(relay.first_byte_at - request.received_at);
+  }
+  if (relay.body_bytes > 0 && relay.event_stream && relay.status == 200) {
+    metrics.first_byte.Observe(explained.measured_ttft_ms / 1000);
+    if (explained.predicted_ttft_ms > 0) {
+      const double measured_ms = ToMilliseconds(relay.first_byte_at - relay.started_at);
+      metrics.prediction_error.Observe(std::abs(measured_ms - explained.predicted_ttft_ms) / 1000);
+    }
+  }
+  explained.outcome = OutcomeOf(result);
+  explained.status = relay.reply_started ? relay.status : 0;
+  explained.route = result.route;
+  explained.cached_tokens = result.usage ? result.usage->cached_tokens : 0;
+  explained.computed_tokens = result.usage ? result.usage->computed_tokens : 0;
+  parts_.explain->Add(std::move(explained));
+}
+
+}  // namespace ember::router

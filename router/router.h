@@ -1,0 +1,75 @@
+// Router: the life of one request, step by step: tokenize, match, decide, forward; again on another
+// replica while nothing was sent to the client.
+//
+// Concurrency: everything here runs on the router's one loop thread.
+// Life: what RouterParts points to must outlive the Router, and the Router its requests.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <map>
+
+#include "router/front/explain_log.h"
+#include "router/front/forwarder.h"
+#include "router/front/router_metrics.h"
+#include "router/front/routing_options.h"
+#include "router/index/prefix_index.h"
+#include "router/tokenize/tokenizer.h"
+
+namespace ember::router {
+
+struct RouterParts {
+  ReplicaSet* replicas = nullptr;
+  PrefixIndex* index = nullptr;
+  Tokenizer* tokenizer = nullptr;
+  Forwarder* forwarder = nullptr;
+  ExplainLog* explain = nullptr;
+  RouterMetrics* metrics = nullptr;
+  RandomSource* random = nullptr;
+};
+
+struct RouterOptions {
+  const Policy* default_policy = nullptr;
+  int max_retries = 2;  // attempts beyond the first
+};
+
+class Router {
+ public:
+  Router(RouterParts parts, RouterOptions options) : parts_(parts), options_(options) {}
+
+  boost::asio::awaitable<void> Handle(http::Request& request, http::ResponseWriter& writer);
+
+ private:
+  // What is known of one request while it is routed.
+  struct Routing {
+    RoutingOptions options;
+    SharedPrompt prompt;  // null: tokens unknown
+    uint64_t tried = 0;   // bit n: replica n
+    int resets = 0;       // replicas that broke off after they had the request
+    ExplainedRequest explained;
+  };
+
+  // kInvalid: the request cannot be routed at all.
+  Status Admit(const http::Request& request, Routing* routing) const;
+  boost::asio::awaitable<void> Tokenize(const http::Request& request, Routing* routing);
+  std::vector<Candidate> Candidates(const Routing& routing) const;
+  // How much of the prompt each candidate and the store hold, as far as the index knows.
+  void Match(const Routing& routing, std::vector<Candidate>* candidates, PolicyInput* input) const;
+  // The decision among `candidates`, also added to what is explained.
+  const RoutingDecision& Decide(std::vector<Candidate> candidates, Routing* routing);
+  boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
+                                                http::ResponseWriter& writer, Routing* routing,
+                                                const RoutingDecision& decision);
+  // Another attempt is allowed, and there is a replica for it.
+  bool MayRetry(const Routing& routing) const;
+  // Answers with an error of our own.
+  boost::asio::awaitable<void> Refuse(http::ResponseWriter& writer, Routing* routing,
+                                      http::OpenAiError error);
+  // Books a request that a replica answered, or whose client left.
+  void Finish(const http::Request& request, Routing* routing, const AttemptResult& result);
+
+  const RouterParts parts_;
+  const RouterOptions options_;
+  std::map<const Policy*, uint64_t> turns_;
+};
+
+}  // namespace ember::router

@@ -1,0 +1,85 @@
+#include "router/service.h"
+
+#include <boost/asio/post.hpp>
+#include <future>
+#include <utility>
+
+namespace ember::router {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr Duration kStatusTimeout = seconds(5);
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+Service::Service(ServiceOptions options, AgentClient& agents)
+    : options_(std::move(options)),
+      started_(Now()),
+      loop_(1),
+      pool_(loop_,
+            [this] {
+              http::UpstreamPoolOptions upstream = options_.upstream;
+              upstream.metrics = &registry_;
+              return upstream;
+            }()),
+      replicas_(options_.replicas),
+      index_(options_.index_blocks),
+      metrics_(registry_),
+      tokenizer_(replicas_, agents, registry_, options_.tokenizer),
+      forwarder_(pool_, replicas_, options_.forwarder),
+      explain_(options_.explained_requests),
+      feed_(replicas_, index_, tokenizer_, metrics_),
+      router_({.replicas = &replicas_,
+               .index = &index_,
+               .tokenizer = &tokenizer_,
+               .forwarder = &forwarder_,
+               .explain = &explain_,
+               .metrics = &metrics_,
+               .random = &random_},
+              options_.router),
+      door_([this](http::Request& request,
+                   http::ResponseWriter& writer) { return router_.Handle(request, writer); },
+            [this] { return Report(); }, explain_, metrics_, options_.max_in_flight) {
+  options_.server.metrics = &registry_;
+  options_.server.metrics_prefix = "ember_router_http";
+}
+
+Status Service::Start() {
+  for (const ReplicaConfig& replica : options_.replicas) metrics_.ReplicaUp(replica.id).Set(0);
+  auto server = http::HttpServer::Listen(
+      loop_, options_.server, [this](http::Request& request, http::ResponseWriter& writer) {
+        return door_.Answer(request, writer);
+      });
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  prober_ = std::make_unique<HealthProber>(
+      loop_, pool_, replicas_, [this](ReplicaNumber replica) { feed_.OnHealthChange(replica); });
+  return OkStatus();
+}
+
+void Service::Stop(Duration grace) {
+  if (server_ != nullptr) server_->Stop(grace);
+  loop_.Stop();
+}
+
+StatusReport Service::Report() const {
+  StatusReport report = StatusReport::Of(replicas_, index_);
+  report.default_policy = options_.router.default_policy->name();
+  report.uptime_seconds = ToMilliseconds(Now() - started_) / 1000;
+  return report;
+}
+
+Result<StatusReport> Service::GetStatus() {
+  const auto promise = std::make_shared<std::promise<StatusReport>>();
+  std::future<StatusReport> report = promise->get_future();
+  asio::post(loop_.executor(), [this, promise] { promise->set_value(Report()); });
+  if (report.wait_for(kStatusTimeout) != std::future_status::ready) {
+    return UnavailableError("the router's loop does not answer");
+  }
+  return report.get();
+}
+
+}  // namespace ember::router

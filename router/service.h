@@ -1,0 +1,74 @@
+// Service: the router as one running thing: loop, door, replicas, index, probes. It knows nothing
+// of gRPC: who asks agents for tokens comes in from outside, and their reports go to feed().
+//
+// Concurrency: Start, Stop and Status from the owner's thread, never from the loop's; everything
+// else happens on the loop's one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/http/server.h"
+#include "router/fleet_feed.h"
+#include "router/front/door.h"
+#include "router/front/forwarder.h"
+#include "router/front/health_prober.h"
+#include "router/router.h"
+#include "router/tokenize/engine_tokenizer.h"
+
+namespace ember::router {
+
+struct ServiceOptions {
+  http::HttpServerOptions server;
+  http::UpstreamPoolOptions upstream;
+  ForwarderOptions forwarder;
+  EngineTokenizerOptions tokenizer;
+  RouterOptions router;
+  size_t max_in_flight = 4096;
+  size_t index_blocks = 1u << 20;
+  size_t explained_requests = 512;
+  std::vector<ReplicaConfig> replicas;
+};
+
+class Service {
+ public:
+  // `agents` is asked on the loop thread and must outlive Stop.
+  Service(ServiceOptions options, AgentClient& agents);
+  ~Service() { Stop(Duration::zero()); }
+
+  // Listens and starts to probe. Errors are those of HttpServer::Listen.
+  Status Start();
+  // Stops accepting, lets requests in flight finish for up to `grace`, ends the loop. Idempotent.
+  void Stop(Duration grace);
+
+  uint16_t port() const { return server_->port(); }
+  http::HttpLoop& loop() { return loop_; }
+  // To be called on the loop thread.
+  AgentListener& feed() { return feed_; }
+  // kUnavailable when the loop has stopped or does not answer within seconds.
+  Result<StatusReport> GetStatus();
+
+ private:
+  StatusReport Report() const;
+
+  ServiceOptions options_;
+  const TimePoint started_;
+  SystemRandom random_;
+  MetricsRegistry registry_;
+  http::HttpLoop loop_;
+  http::UpstreamPool pool_;
+  ReplicaSet replicas_;
+  PrefixIndex index_;
+  RouterMetrics metrics_;
+  EngineTokenizer tokenizer_;
+  Forwarder forwarder_;
+  ExplainLog explain_;
+  FleetFeed feed_;
+  Router router_;
+  Door door_;
+  std::unique_ptr<HealthProber> prober_;
+  std::unique_ptr<http::HttpServer> server_;
+};
+
+}  // namespace ember::router

@@ -1,0 +1,79 @@
+#include "router/tokenize/engine_tokenizer.h"
+
+#include <utility>
+
+namespace ember::router {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr int kMaxAgentsAsked = 2;
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+EngineTokenizer::EngineTokenizer(const ReplicaSet& replicas, AgentClient& agents,
+                                 MetricsRegistry& metrics, EngineTokenizerOptions options)
+    : replicas_(replicas),
+      agents_(agents),
+      options_(options),
+      cache_(options.cache_bytes),
+      metrics_(metrics),
+      hits_(metrics.AddCounter("ember_router_tokenize_cache_hits_total",
+                               "Prompts whose tokens were known from an equal body")),
+      latency_(metrics.AddHistogram("ember_router_tokenize_seconds",
+                                    "Time to ask an agent for a prompt's tokens")) {}
+
+Result<SharedPrompt> EngineTokenizer::Failed(const Status& why) {
+  metrics_
+      .AddCounter("ember_router_tokenize_failures_total",
+                  "Prompts routed by load because their tokens were not to be had",
+                  {{"reason", std::string(StatusCodeName(why.code()))}})
+      .Add();
+  return why;
+}
+
+asio::awaitable<Result<TokenizedPrompt>> EngineTokenizer::Ask(std::string_view path,
+                                                              std::string_view body) {
+  const TimePoint deadline = Now() + options_.deadline;
+  Status last = UnavailableError("no replica with an agent is usable");
+  uint64_t asked = 0;
+  for (int i = 0; i < kMaxAgentsAsked; ++i) {
+    const ReplicaSet::Member* best = nullptr;
+    for (ReplicaNumber n = 0; n < replicas_.size(); ++n) {
+      const ReplicaSet::Member& m = replicas_.at(n);
+      if (!m.view.healthy || (asked >> n & 1) != 0 || !agents_.CanAsk(n)) continue;
+      if (best == nullptr || m.under_way() < best->under_way()) best = &m;
+    }
+    if (best == nullptr) break;
+    asked |= uint64_t{1} << replicas_.NumberOf(*best);
+    auto answer =
+        co_await agents_.Tokenize(replicas_.NumberOf(*best), path, body, deadline - Now());
+    if (answer.ok()) co_return answer;
+    last = answer.status();
+    if (last.code() != StatusCode::kUnavailable || Now() >= deadline) break;
+  }
+  co_return last;
+}
+
+asio::awaitable<Result<SharedPrompt>> EngineTokenizer::Tokenize(std::string_view path,
+                                                                std::string_view body) {
+  if (body.size() > options_.max_body_bytes) {
+    co_return Failed(NoSpaceError("the body is too large to be tokenized"));
+  }
+  const Checksum digest = PromptCache::DigestOf(path, body);
+  if (SharedPrompt known = cache_.Find(digest)) {
+    hits_.Add();
+    co_return known;
+  }
+  const TimePoint start = Now();
+  auto answer = co_await Ask(path, body);
+  latency_.Observe(std::chrono::duration<double>(Now() - start).count());
+  if (!answer.ok()) co_return Failed(answer.status());
+  auto prompt = std::make_shared<const TokenizedPrompt>(*std::move(answer));
+  cache_.Put(digest, prompt);
+  co_return SharedPrompt(std::move(prompt));
+}
+
+}  // namespace ember::router

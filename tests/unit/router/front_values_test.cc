@@ -1,0 +1,159 @@
+// The front's pure parts: what a request asks of the router, and what is read in JSON.
+#include <gtest/gtest.h>
+
+#include "router/front/explain_log.h"
+#include "router/front/json_reader.h"
+#include "router/front/reply_observer.h"
+#include "router/front/routing_options.h"
+#include "router/policy/registry.h"
+#include "router/tokenize/prompt_cache.h"
+
+namespace ember::router {
+namespace {
+
+http::Request RequestTo(std::string_view target, http::Headers headers = {}) {
+  http::Request request;
+  request.method = "POST";
+  request.SetTarget(target);
+  request.headers = std::move(headers);
+  return request;
+}
+
+RoutingOptions OptionsOf(std::string_view target, http::Headers headers = {}) {
+  SeededRandom random(1);
+  auto options =
+      RoutingOptions::Of(RequestTo(target, std::move(headers)), FindPolicy("cache_aware"), random);
+  EXPECT_TRUE(options.ok());
+  return *options;
+}
+
+TEST(RoutingOptions, PolicyByHeaderThenBySticky) {
+  EXPECT_EQ(OptionsOf("/v1/completions").policy->name(), "cache_aware");
+  EXPECT_EQ(OptionsOf("/v1/completions?sticky=0").policy->name(), "random");
+  EXPECT_EQ(OptionsOf("/v1/completions?sticky=1").policy->name(), "sticky");
+  EXPECT_EQ(OptionsOf("/v1/completions?sticky=0", {{"X-Ember-Policy", "prefix"}}).policy->name(),
+            "prefix");
+  SeededRandom random(1);
+  const auto bad = RoutingOptions::Of(RequestTo("/v1/x", {{"x-ember-policy", "nope"}}),
+                                      FindPolicy("random"), random);
+  EXPECT_EQ(bad.status().code(), StatusCode::kInvalid);
+  EXPECT_NE(bad.status().message().find("round_robin"), std::string_view::npos);
+}
+
+TEST(RoutingOptions, OnlyOurOwnParameterIsTakenOutOfTheTarget) {
+  EXPECT_EQ(OptionsOf("/v1/models?sticky=0").target, "/v1/models");
+  EXPECT_EQ(OptionsOf("/v1/models?a=1&sticky=0&b=%20").target, "/v1/models?a=1&b=%20");
+  EXPECT_EQ(OptionsOf("/v1/models?sticky&&x").target, "/v1/models?&x");
+  EXPECT_EQ(OptionsOf("/v1/models?").target, "/v1/models?");
+  EXPECT_EQ(OptionsOf("/v1/models?nonsticky=1&a=sticky=0").target,
+            "/v1/models?nonsticky=1&a=sticky=0");
+}
+
+TEST(RoutingOptions, KeepsAFitRequestIdAndMakesOneOtherwise) {
+  EXPECT_EQ(OptionsOf("/v1/x", {{"x-ember-request-id", "turn-2_a.b"}}).request_id, "turn-2_a.b");
+  for (const std::string& bad :
+       std::vector<std::string>{"", "a b", "\"", "x\xff", std::string(65, 'a')}) {
+    const std::string made = OptionsOf("/v1/x", {{"x-ember-request-id", bad}}).request_id;
+    EXPECT_EQ(made.size(), 32u) << bad;
+  }
+}
+
+TEST(RoutingOptions, OnlyPostsOfPromptsAreTokenized) {
+  EXPECT_TRUE(OptionsOf("/v1/chat/completions?x=1").has_prompt);
+  EXPECT_TRUE(OptionsOf("/v1/completions").has_prompt);
+  EXPECT_FALSE(OptionsOf("/v1/embeddings").has_prompt);
+  EXPECT_FALSE(OptionsOf("/v1/completions", {{"x-ember-store", "OFF"}}).use_store);
+  EXPECT_TRUE(OptionsOf("/v1/completions", {{"x-ember-store", "on"}}).use_store);
+  EXPECT_FALSE(OptionsOf("/v1/completions", {{"x-ember-cache", "off"}}).use_cache);
+}
+
+TEST(JsonReader, TellsObjectsFromTheRest) {
+  EXPECT_TRUE(CheckIsObject(" {\"a\":1,\"a\":2} ").ok());
+  for (const char* bad : {"", "  ", "[", "\"x\"", "null", "[1]", "{", "{\"a\":NaN}",
+                          "{\"a\":1e400}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\xff\"}", "{} {}"}) {
+    EXPECT_EQ(CheckIsObject(bad).code(), StatusCode::kInvalid) << bad;
+  }
+  EXPECT_FALSE(CheckIsObject(std::string(10000, '[')).ok());
+}
+
+TEST(JsonReader, ReadsCountsOfEnginesAndOfOpenAi) {
+  const auto llama =
+      ReadUsage(R"({"timings":{"cache_n":900,"prompt_n":100},"usage":{"prompt_tokens":1}})");
+  ASSERT_TRUE(llama);
+  EXPECT_EQ(llama->cached_tokens, 900u);
+  EXPECT_EQ(llama->computed_tokens, 100u);
+  const auto openai =
+      ReadUsage(R"({"usage":{"prompt_tokens":50,"prompt_tokens_details":{"cached_tokens":48}}})");
+  ASSERT_TRUE(openai);
+  EXPECT_EQ(openai->cached_tokens, 48u);
+  EXPECT_EQ(openai->computed_tokens, 2u);
+  EXPECT_EQ(ReadUsage(R"({"usage":{"prompt_tokens":7}})")->computed_tokens, 7u);
+  // More cached than there were: nothing below zero comes out.
+  EXPECT_EQ(
+      ReadUsage(R"({"usage":{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}})")
+          ->computed_tokens,
+      0u);
+  for (const char* none : {"", "[DONE]", "{\"usage\":null}", "{\"usage\":{\"prompt_tokens\":-1}}",
+                           "{\"usage\":", "{\"text\":\"\\\"usage\\\"\"}"}) {
+    EXPECT_FALSE(ReadUsage(none)) << none;
+  }
+}
+
+TEST(ReplyObserver, CountsAStreamCutAtEveryByteAndAWholeReply) {
+  const std::string events =
+      ": comment\r\n\r\ndata:{\"choices\":[{\"delta\":{\"content\":\"\xe4\xbd\xa0\"}}]}\n\n"
+      "data: {\"usage\":{\"prompt_tokens\":12}}\r\n\r\ndata: [DONE]\n\n";
+  for (size_t cut = 0; cut <= events.size(); ++cut) {
+    ReplyObserver observer;
+    observer.Feed(events.substr(0, cut), true);
+    observer.Feed(events.substr(cut), true);
+    ASSERT_TRUE(observer.Usage()) << cut;
+  }
+  ReplyObserver whole;
+  for (const char c : std::string("{\"usage\":{\"prompt_tokens\":12}}")) whole.Feed({&c, 1}, false);
+  ASSERT_TRUE(whole.Usage());
+  EXPECT_EQ(whole.Usage()->computed_tokens, 12u);
+}
+
+TEST(ReplyObserver, LooksAtNothingBeyondItsBound) {
+  ReplyObserver observer;
+  const std::string piece(1 << 18, 'x');
+  for (int i = 0; i < 64; ++i) observer.Feed(piece, false);
+  observer.Feed("{\"usage\":{\"prompt_tokens\":12}}", false);
+  EXPECT_FALSE(observer.Usage());
+}
+
+TEST(ExplainLog, KeepsTheNewestAndFindsById) {
+  ExplainLog log(3);
+  for (int i = 0; i < 5; ++i)
+    log.Add({.request_id = "id" + std::to_string(i), .outcome = "say \"hi\""});
+  EXPECT_EQ(log.Json("id1", 10), "{\"requests\":[]}");
+  EXPECT_NE(log.Json("id4", 10).find("say \\\"hi\\\""), std::string::npos);
+  const std::string two = log.Json("", 2);
+  EXPECT_LT(two.find("id4"), two.find("id3"));
+  EXPECT_EQ(two.find("id2"), std::string::npos);
+}
+
+TEST(PromptCache, IsBoundedAndForgetsTheLeastRecentlyUsed) {
+  PromptCache cache(3 * 300);
+  const auto prompt = std::make_shared<const TokenizedPrompt>();
+  const auto digest = [](const char* body) {
+    return PromptCache::DigestOf("/v1/completions", body);
+  };
+  EXPECT_NE(digest("a"), PromptCache::DigestOf("/v1/chat/completions", "a"));
+  for (const char* body : {"a", "b", "c"}) cache.Put(digest(body), prompt);
+  EXPECT_NE(cache.Find(digest("a")), nullptr);
+  cache.Put(digest("d"), prompt);
+  EXPECT_EQ(cache.Find(digest("b")), nullptr);
+  EXPECT_NE(cache.Find(digest("a")), nullptr);
+  TokenizedPrompt large;
+  large.chain.resize(1000);
+  cache.Put(digest("large"), std::make_shared<const TokenizedPrompt>(large));
+  EXPECT_EQ(cache.size(), 0u) << "larger than the whole cache";
+  cache.Put(digest("a"), prompt);
+  cache.Clear();
+  EXPECT_EQ(cache.Find(digest("a")), nullptr);
+}
+
+}  // namespace
+}  // namespace ember::router

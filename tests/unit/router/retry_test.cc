@@ -1,0 +1,147 @@
+// Another replica answers while nothing was sent to the client, and never afterwards.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/router/router_fixture.h"
+
+namespace ember::router {
+namespace {
+
+using http::Signal;
+using http::TestSocket;
+using http::WireMessage;
+using testing::HasSubstr;
+
+FakeReplica::Script Resetting() {
+  return [](TestSocket& peer, const WireMessage&) { peer.Reset(); };
+}
+
+TEST(Retry, AReplicaThatBreaksBeforeItsReplyIsReplaced) {
+  for (const char* begun :
+       {"", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"}) {
+    FakeReplica bad([&](TestSocket& peer, const WireMessage&) {
+      peer.Send(begun);
+      peer.Close();
+    });
+    FakeReplica good(Answering(JsonReply(200, "{\"from\":\"good\"}")));
+    RouterFixture router({bad.origin(), good.origin()});
+    for (int i = 0; i < 4; ++i) {
+      const WireMessage reply = router.Ask(Post("{\"n\":1}"));
+      EXPECT_EQ(reply.status(), 200);
+      EXPECT_EQ(reply.body, "{\"from\":\"good\"}");
+      EXPECT_EQ(reply.Field("x-ember-replica"), "r2");
+    }
+    EXPECT_GE(bad.requests(), 1);
+    EXPECT_EQ(good.Request().body, "{\"n\":1}");
+    EXPECT_THAT(router.Page("/metrics"), HasSubstr("ember_router_retries_total{reason=\"reset\"}"));
+  }
+}
+
+TEST(Retry, ADeadReplicaFailsNoRequestAndIsLeftAloneAtOnce) {
+  auto dying = std::make_unique<FakeReplica>(Answering(JsonReply(200, "{}")));
+  FakeReplica good(Answering(JsonReply(200, "{}")));
+  RouterFixture router({dying->origin(), good.origin()});
+  const uint16_t port = dying->origin().port;
+  dying.reset();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200) << i;
+  ASSERT_TRUE(router.AwaitUsable(1));
+  FakeReplica back(Answering(JsonReply(200, "{}")), port);
+  ASSERT_TRUE(router.AwaitUsable(2)) << "a good probe brings it back";
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  EXPECT_GE(back.requests(), 1);
+}
+
+TEST(Retry, ADrainingReplicasRefusalGoesElsewhereAndTheLastOneIsPassedOn) {
+  FakeReplica one(Answering(JsonReply(503, "{\"error\":\"draining\"}")));
+  FakeReplica two(Answering(JsonReply(200, "{\"from\":2}")));
+  RouterFixture router({one.origin(), two.origin()});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(router.Ask(Post("{}")).body, "{\"from\":2}");
+  EXPECT_GE(one.requests(), 1);
+  RouterFixture alone({one.origin()});
+  const WireMessage reply = alone.Ask(Post("{}"));
+  EXPECT_EQ(reply.status(), 503);
+  EXPECT_EQ(reply.body, "{\"error\":\"draining\"}") << "nobody else is left: its own words";
+}
+
+TEST(Retry, IsBounded) {
+  std::vector<std::unique_ptr<FakeReplica>> replicas;
+  std::vector<http::Origin> origins;
+  for (int i = 0; i < 5; ++i) {
+    replicas.push_back(std::make_unique<FakeReplica>(Answering(JsonReply(503, "{}"))));
+    origins.push_back(replicas.back()->origin());
+  }
+  RouterFixture router(origins);
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 503);
+  int asked = 0;
+  for (const auto& r : replicas) asked += r->requests();
+  EXPECT_EQ(asked, 3) << "one and two more";
+}
+
+TEST(Retry, ARequestThatBreaksReplicasIsNotWalkedThroughTheFleet) {
+  std::vector<std::unique_ptr<FakeReplica>> replicas;
+  std::vector<http::Origin> origins;
+  for (int i = 0; i < 4; ++i) {
+    replicas.push_back(std::make_unique<FakeReplica>(Resetting()));
+    origins.push_back(replicas.back()->origin());
+  }
+  RouterFixture router(origins);
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 502);
+  int asked = 0;
+  for (const auto& r : replicas) asked += r->requests();
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(Retry, NoneAfterTheFirstByte) {
+  FakeReplica cut([](TestSocket& peer, const WireMessage&) {
+    peer.Send(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n");
+    peer.Close();
+  });
+  FakeReplica other(Answering(JsonReply(200, "{}")));
+  RouterFixture router({cut.origin(), other.origin()});
+  const WireMessage reply = router.Ask(Post("{\"stream\":true}", "x-ember-pin: r1\r\n"));
+  EXPECT_EQ(reply.status(), 200);
+  EXPECT_TRUE(reply.complete);
+  EXPECT_THAT(reply.body, testing::StartsWith("data: 1\n\ndata: {\"error\":{"));
+  EXPECT_THAT(reply.body, testing::EndsWith("data: [DONE]\n\n"));
+  EXPECT_EQ(other.requests(), 0);
+  EXPECT_TRUE(http::Eventually([&] {
+    return router.Page("/metrics").find("ember_router_failed_midway_total 1") != std::string::npos;
+  }));
+}
+
+TEST(Pin, ForcesTheReplicaAndNoOtherStandsIn) {
+  FakeReplica one(Answering(JsonReply(200, "{}"))), two(Resetting());
+  RouterFixture router({one.origin(), two.origin()});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r1\r\n")).Field("x-ember-replica"), "r1");
+  }
+  EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r2\r\n")).status(), 502);
+  EXPECT_EQ(two.requests(), 1);
+  two.SetHealth(503);
+  ASSERT_TRUE(router.AwaitUsable(1));
+  const WireMessage down = router.Ask(Post("{}", "x-ember-pin: r2\r\n"));
+  EXPECT_EQ(down.status(), 503);
+  EXPECT_THAT(down.body, HasSubstr("r2"));
+}
+
+TEST(Timeout, AReplicaThatNeverAnswersIs504AndOthersAreUnaffected) {
+  Signal done;
+  FakeReplica hung([&](TestSocket&, const WireMessage&) { done.Await(); });
+  FakeReplica good(Answering(JsonReply(200, "{}")));
+  RouterFixture router({hung.origin(), good.origin()}, [](ServiceOptions& o) {
+    o.forwarder.first_byte_timeout = milliseconds(300);
+  });
+  TestSocket waiting = router.Client();
+  waiting.Send(Post("{}", "x-ember-pin: r1\r\n"));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r2\r\n")).status(), 200);
+  EXPECT_EQ(waiting.ReadMessage().status(), 504);
+  done.Set();
+}
+
+}  // namespace
+}  // namespace ember::router

@@ -1,0 +1,86 @@
+// A router over replicas whose every byte is the test's, and an agent that is asked in process.
+#pragma once
+
+#include <boost/asio/post.hpp>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "router/policy/registry.h"
+#include "router/service.h"
+#include "tests/unit/http/fake_upstream.h"
+
+namespace ember::router {
+
+// Answers Tokenize by this function; without one there is no agent.
+class FakeAgents final : public AgentClient {
+ public:
+  using Answer = std::function<Result<TokenizedPrompt>(ReplicaNumber, std::string_view body)>;
+  bool CanAsk(ReplicaNumber) const override { return answer != nullptr; }
+  boost::asio::awaitable<Result<TokenizedPrompt>> Tokenize(ReplicaNumber replica, std::string_view,
+                                                           std::string_view body,
+                                                           Duration) override {
+    asked.fetch_add(1);
+    co_return answer(replica, body);
+  }
+  Answer answer;
+  std::atomic<int> asked{0};
+};
+
+// A replica that answers its health probes by itself and gives everything else to the script.
+class FakeReplica {
+ public:
+  using Script = std::function<void(http::TestSocket& peer, const http::WireMessage& request)>;
+  explicit FakeReplica(Script script, uint16_t port = 0);
+
+  http::Origin origin() const { return upstream_.origin(); }
+  int requests() const { return requests_.load(); }
+  // From now on probes are answered with this status.
+  void SetHealth(int status) { health_.store(status); }
+  // The n-th request that was not a probe, head and body; waits for it.
+  http::WireMessage Request(size_t n = 0);
+
+ private:
+  Script script_;
+  std::atomic<int> requests_{0};
+  std::atomic<int> health_{200};
+  std::mutex mutex_;
+  std::vector<http::WireMessage> seen_;
+  http::FakeUpstream upstream_;
+};
+
+// "HTTP/1.1 <status> ..." with JSON content type and this body.
+std::string JsonReply(int status, std::string_view body, std::string_view extra_headers = "");
+// Scripts that answer every request alike.
+FakeReplica::Script Answering(std::string reply);
+// A whole chunked event stream.
+std::string StreamReply(std::string_view events, std::string_view extra_headers = "");
+
+std::string Post(std::string_view body, std::string_view extra_headers = "",
+                 std::string_view target = "/v1/chat/completions");
+std::string Get(std::string_view target);
+
+class RouterFixture {
+ public:
+  using Adjust = std::function<void(ServiceOptions&)>;
+  // Replicas are named r1, r2, ... Waits until all of `expect_usable` (default: all) are usable.
+  explicit RouterFixture(std::vector<http::Origin> origins, Adjust adjust = nullptr,
+                         int expect_usable = -1);
+  ~RouterFixture() { service->Stop(Duration::zero()); }
+
+  http::TestSocket Client() const { return http::TestSocket::ConnectTo(service->port()); }
+  // One request on a connection of its own.
+  http::WireMessage Ask(std::string_view request) const;
+  StatusReport Status() const { return *service->GetStatus(); }
+  std::string Page(std::string_view target) const { return Ask(Get(target)).body; }
+  bool AwaitUsable(size_t n) const;
+  // Runs on the router's loop and waits.
+  void OnLoop(const std::function<void()>& work) const;
+
+  FakeAgents agents;
+  std::unique_ptr<Service> service;
+};
+
+}  // namespace ember::router

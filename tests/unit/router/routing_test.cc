@@ -1,0 +1,199 @@
+// Tokens, index and policies together, through the door: where requests land and what is said of
+// it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/unit/router/router_fixture.h"
+
+namespace ember::router {
+namespace {
+
+using http::WireMessage;
+using testing::HasSubstr;
+
+constexpr uint32_t kBlockTokens = 16;
+
+NamespaceId Ns() {
+  NamespaceId id;
+  id.bytes.fill(std::byte{7});
+  return id;
+}
+
+// A prompt of `tokens` tokens whose chain is numbered by `seed`.
+TokenizedPrompt Prompt(uint8_t seed, uint32_t tokens) {
+  TokenizedPrompt prompt{.token_count = tokens, .ns = Ns(), .chain = {}};
+  for (uint32_t i = 0; i < tokens / kBlockTokens; ++i) {
+    BlockHash h;
+    h.bytes[0] = std::byte{seed};
+    std::memcpy(&h.bytes[4], &i, sizeof i);
+    prompt.chain.push_back(h);
+  }
+  return prompt;
+}
+
+AgentSnapshot Snapshot(const std::string& id, std::vector<HeldChain> held, double load_rate = 0) {
+  return {.replica_id = id,
+          .ns = Ns(),
+          .tokens_per_block = kBlockTokens,
+          .held = std::move(held),
+          .report = {.healthy = true,
+                     .load = {.slots_total = 2},
+                     .prefill = {.linear_ms = 5},
+                     .load_tokens_per_ms = load_rate},
+          .model = "m"};
+}
+
+class Routing : public testing::Test {
+ protected:
+  Routing() {
+    router.agents.answer = [](ReplicaNumber, std::string_view body) -> Result<TokenizedPrompt> {
+      // {"seed":N}: prompt N
+      return Prompt(static_cast<uint8_t>(body[8] - '0'), 1000);
+    };
+  }
+  void Feed(ReplicaNumber n, AgentSnapshot snapshot) {
+    router.OnLoop([&] { router.service->feed().OnSnapshot(n, std::move(snapshot)); });
+  }
+  std::string Where(int seed, std::string_view headers = "") {
+    last = router.Ask(Post("{\"seed\":" + std::to_string(seed) + "}", headers));
+    return last.Field("x-ember-replica");
+  }
+
+  FakeReplica one{Answering(JsonReply(200, "{}", "x-ember-route: local\r\n"))};
+  FakeReplica two{Answering(JsonReply(200, "{}", "x-ember-route: recompute\r\n"))};
+  RouterFixture router{{one.origin(), two.origin()}, [](ServiceOptions& o) {
+                         o.router.default_policy = FindPolicy("cache_aware");
+                       }};
+  WireMessage last;
+};
+
+TEST_F(Routing, GoesWhereThePrefixIs) {
+  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
+  Feed(1, Snapshot("r2", {{0, Prompt(2, 960).chain}}));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Where(1), "r1");
+    EXPECT_EQ(Where(2), "r2");
+  }
+  EXPECT_EQ(last.Field("x-ember-policy"), "cache_aware");
+  EXPECT_NEAR(std::stod(last.Field("x-ember-predicted-ttft-ms")), 40 * 5.0, 0.01)
+      << "40 of 1000 tokens were in no whole block that it holds";
+}
+
+TEST_F(Routing, ADecisionMakesTheReplicaWarmBeforeItsAgentSaysSo) {
+  Feed(0, Snapshot("r1", {}));
+  Feed(1, Snapshot("r2", {}));
+  const std::string first = Where(3);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Where(3), first);
+  EXPECT_EQ(Where(3, "x-ember-policy: prefix\r\n"), first);
+}
+
+TEST_F(Routing, AReplicaWhoseAgentIsLostHoldsNothing) {
+  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
+  Feed(1, Snapshot("r2", {}));
+  EXPECT_EQ(Where(1), "r1");
+  router.OnLoop([&] {
+    router.service->feed().OnLost(0, UnavailableError("gone"));
+    router.service->feed().OnHeld(1, {0, Prompt(1, 960).chain});
+  });
+  EXPECT_EQ(Where(1), "r2");
+  EXPECT_FALSE(router.Status().replicas[0].agent_connected);
+  EXPECT_EQ(router.Status().replicas[0].blocks_held, 0u);
+}
+
+TEST_F(Routing, AnUnhealthyReportTakesTheReplicaOut) {
+  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
+  Feed(1, Snapshot("r2", {}));
+  router.OnLoop([&] { router.service->feed().OnReport(0, {.healthy = false}); });
+  EXPECT_EQ(Where(1), "r2");
+}
+
+TEST_F(Routing, HeadersThatSwitchCachesOffSwitchOffTheirMatches) {
+  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}, 10));
+  Feed(1, Snapshot("r2", {}, 10));
+  const auto candidate = [&](std::string_view headers) {
+    EXPECT_NE(Where(1, headers), "");
+    return router.Page("/ember/explain?id=" + last.Field("x-ember-request-id"));
+  };
+  EXPECT_THAT(candidate(""), HasSubstr("\"local_tokens\":960"));
+  EXPECT_THAT(candidate(""), HasSubstr("\"remote_tokens\":960"));
+  EXPECT_THAT(candidate("x-ember-store: off\r\n"), Not(HasSubstr("\"remote_tokens\":960")));
+  EXPECT_THAT(candidate("x-ember-cache: off\r\n"), Not(HasSubstr("960")));
+}
+
+TEST_F(Routing, TokensAreAskedForOnceABodyAndOnlyByPoliciesThatUseThem) {
+  Feed(0, Snapshot("r1", {}));
+  for (const char* policy : {"random", "round_robin", "least_loaded", "sticky"}) {
+    Where(1, "x-ember-policy: " + std::string(policy) + "\r\n");
+  }
+  EXPECT_EQ(router.agents.asked, 0);
+  for (int i = 0; i < 3; ++i) Where(1);
+  EXPECT_EQ(router.agents.asked, 1);
+  Where(2);
+  EXPECT_EQ(router.agents.asked, 2);
+  // Another identity: the chains that were computed before name nothing any more.
+  AgentSnapshot other = Snapshot("r1", {});
+  other.ns->bytes.fill(std::byte{8});
+  Feed(0, other);
+  Where(2);
+  EXPECT_EQ(router.agents.asked, 3);
+}
+
+TEST_F(Routing, WithoutTokensTheRequestIsServedByLoadAndTheReasonIsCounted) {
+  std::atomic<StatusCode> code{StatusCode::kUnavailable};
+  router.agents.answer = [&](ReplicaNumber, std::string_view) -> Result<TokenizedPrompt> {
+    return Status(code.load(), "no");
+  };
+  EXPECT_NE(Where(1), "");
+  EXPECT_EQ(last.status(), 200);
+  EXPECT_EQ(router.agents.asked, 2) << "the other agent is asked too";
+  EXPECT_THAT(router.Page("/ember/explain?n=1"), HasSubstr("no_tokens: least load"));
+  code = StatusCode::kDeadline;
+  Where(1);
+  EXPECT_EQ(router.agents.asked, 3) << "the time is used up";
+  const std::string metrics = router.Page("/metrics");
+  EXPECT_THAT(metrics, HasSubstr("tokenize_failures_total{reason=\"unavailable\"} 1"));
+  EXPECT_THAT(metrics, HasSubstr("tokenize_failures_total{reason=\"deadline\"} 1"));
+}
+
+TEST_F(Routing, StickyKeepsAConversationAndTheSeedsSwitchMakesItRandom) {
+  std::set<std::string> homes, strays;
+  for (int i = 0; i < 24; ++i) {
+    const std::string conversation = "X-Conversation-Id: c" + std::to_string(i % 8) + "\r\n";
+    const auto ask = [&](const char* target) {
+      return router.Ask(Post("{\"seed\":1}", conversation, target)).Field("x-ember-replica");
+    };
+    homes.insert(std::to_string(i % 8) + ask("/v1/chat/completions?sticky=1"));
+    strays.insert(std::to_string(i % 8) + ask("/v1/chat/completions?sticky=0"));
+  }
+  EXPECT_EQ(homes.size(), 8u) << "eight conversations, one home each";
+  EXPECT_GT(strays.size(), 8u);
+}
+
+TEST_F(Routing, StatusExplainAndMetricsSayWhatHappened) {
+  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
+  Feed(1, Snapshot("r2", {}));
+  EXPECT_EQ(Where(1, "x-ember-request-id: find-me\r\n"), "r1");
+  const std::string explain = router.Page("/ember/explain?id=find-me");
+  EXPECT_THAT(explain, HasSubstr("\"request_id\":\"find-me\",\"prompt_tokens\":1000"));
+  EXPECT_THAT(explain, HasSubstr("\"outcome\":\"done\",\"status\":200,\"route\":\"local\""));
+  EXPECT_THAT(explain, HasSubstr("\"reason\":\"lowest_cost: 200.0 ms"));
+  EXPECT_THAT(explain, HasSubstr("{\"replica\":\"r2\",\"queue_ms\":0.000"));
+  const StatusReport status = router.Status();
+  EXPECT_EQ(status.replicas[0].totals.routed_local, 1u);
+  EXPECT_EQ(status.replicas[0].blocks_held, 62u) << "960 / 16 reported, and the rest presumed";
+  EXPECT_EQ(status.default_policy, "cache_aware");
+  const std::string page = router.Page("/ember/status");
+  EXPECT_THAT(page, HasSubstr("\"id\":\"r1\""));
+  EXPECT_THAT(page, HasSubstr("\"model\":\"m\""));
+  const std::string metrics = router.Page("/metrics");
+  EXPECT_THAT(metrics,
+              HasSubstr("ember_router_requests_total{policy=\"cache_aware\",replica=\"r1\","
+                        "route=\"local\",status=\"200\"} 1"));
+  EXPECT_THAT(metrics, HasSubstr("ember_router_replica_up{replica=\"r2\"} 1"));
+  EXPECT_THAT(metrics, HasSubstr("ember_router_index_blocks 62"));
+}
+
+}  // namespace
+}  // namespace ember::router
