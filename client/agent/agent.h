@@ -1,0 +1,51 @@
+// Agent: the whole sidecar but its gRPC door: HTTP server, engine, slots, store client, pusher.
+//
+// Concurrency: everything of a request runs on one HTTP loop thread; the methods here are safe from
+// any other thread. Life: Stop() (or the destructor) lets requests in flight and pushes end for a
+// few seconds, then everything is gone.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "client/agent/agent_feed.h"
+#include "client/agent/config.h"
+#include "proto/base/status.h"
+
+namespace ember::agent {
+
+struct TokenizedRequest {
+  NamespaceId ns;
+  uint32_t token_count = 0;
+  std::vector<BlockHash> blocks;
+};
+
+class Agent {
+ public:
+  // Listens at once; the engine may come later. `on_ready` is called once, on the loop's thread,
+  // when the engine is there. kInvalid, kNotFound, kUnavailable: what in the configuration can't be
+  // used.
+  static Result<std::unique_ptr<Agent>> Start(Config config, std::function<void()> on_ready);
+  ~Agent();
+
+  uint16_t port() const;
+  // "cache on" or why it is off; for people.
+  std::string CacheState() const;
+  AgentFeed& feed();
+
+  // Blocking, bounded by a deadline. kInvalid: not a request whose tokens can be told.
+  Result<TokenizedRequest> Tokenize(const std::string& path, const std::string& body);
+  // Blocks of the chain that the store has from its start. Blocking, at most a second.
+  size_t StorePrefix(std::span<const BlockHash> chain);
+
+  void Stop();
+
+ private:
+  struct Impl;
+  explicit Agent(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ember::agent

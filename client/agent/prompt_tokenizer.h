@@ -1,0 +1,50 @@
+// PromptTokenizer: the tokens of a request's prompt exactly as the engine will see them, by asking
+// the engine: /apply-template for a chat, then /tokenize. The last answers are kept, so that a
+// router that asked for a request's tokens and then forwards the request pays once.
+//
+// Concurrency: coroutines of the HTTP loop. Life: the engine client must outlive it.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <list>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "client/agent/engine_client.h"
+#include "client/agent/request_body.h"
+#include "proto/model/kv_namespace.h"
+
+namespace ember::agent {
+
+class PromptTokenizer {
+ public:
+  using Tokens = std::shared_ptr<const std::vector<TokenId>>;
+
+  explicit PromptTokenizer(EngineClient& engine) : engine_(engine) {}
+
+  // `request` is what ReadRequestBody made of `body`, without a bypass.
+  boost::asio::awaitable<Result<Tokens>> Tokenize(const RequestBody& request,
+                                                  std::string_view body);
+  // After the engine came back it may be another one.
+  void Forget();
+
+ private:
+  static constexpr size_t kMaxEntries = 256;
+  static constexpr size_t kMaxTokens = 4u << 20;  // of all entries together
+
+  struct Entry {
+    Sha256Digest key;
+    Tokens tokens;
+  };
+  void Remember(const Sha256Digest& key, Tokens tokens);
+
+  EngineClient& engine_;
+  std::list<Entry> entries_;  // most recently used first
+  std::map<Sha256Digest, std::list<Entry>::iterator> by_key_;
+  size_t kept_tokens_ = 0;
+  uint64_t epoch_ = 0;
+};
+
+}  // namespace ember::agent
