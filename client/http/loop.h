@@ -2,8 +2,8 @@
 // coroutines run. A process has one.
 //
 // Concurrency: every method is safe from any thread. Code of one request runs on one strand.
-// Life: servers, pools and whatever coroutines use must be destroyed before the loop, except that
-// Stop() may come first; coroutines still suspended then are destroyed with the loop.
+// Life: servers are stopped, and pools destroyed, while the loop runs. Whatever coroutines use must
+// outlive them: those still suspended at the end are destroyed with the loop.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

@@ -20,6 +20,7 @@ namespace {
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kFirstRead = 4 << 10;
 constexpr size_t kBigRead = 64 << 10;
+constexpr ptrdiff_t kMaxFields = 256;
 constexpr size_t kMaxReadAhead = 16 << 10;
 constexpr size_t kBodyStep = 256 << 10;  // how much of the body's memory is touched at a time
 constexpr size_t kMaxUnprovenReserve = 1 << 20;  // reserved for a declared length before bytes came
@@ -75,6 +76,9 @@ std::optional<Failure> RequestReader::Impl::CheckHead() {
     return Failure{505, "only HTTP/1.0 and HTTP/1.1 are spoken"};
   if (head.version() == 11 && head.count(field::host) != 1)
     return Failure{400, "want exactly one Host header"};
+  if (std::distance(head.begin(), head.end()) > kMaxFields) {
+    return Failure{431, "more than " + std::to_string(kMaxFields) + " header fields"};
+  }
   if (const size_t codings = head.count(field::transfer_encoding); codings != 0) {
     if (head.version() == 10) return Failure{400, "HTTP/1.0 has no transfer coding"};
     if (codings != 1 || !beast::iequals(head[field::transfer_encoding], "chunked")) {

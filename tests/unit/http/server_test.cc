@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/unit/http/door.h"
 
@@ -96,6 +99,11 @@ TEST(HttpServer, StatesItsHeaderLimit) {
     client.Send(Get(fits));
     EXPECT_EQ(client.ReadMessage().status(), 200);
   }
+  std::string thousand;
+  for (int i = 0; i < 1000; ++i) thousand += "a: b\r\n";
+  TestSocket many = door.Client();
+  many.Send(Get(thousand));
+  EXPECT_EQ(many.ReadMessage().status(), 431);
   for (const size_t size : {33u << 10, 1u << 20}) {
     TestSocket client = door.Client();
     client.Send(Get("X-Big: " + std::string(size, 'a') + "\r\n"));
@@ -192,6 +200,29 @@ TEST(HttpServer, SaysBusyAtOnceBeyondItsConnectionsAndRecovers) {
     d.Send(Get());
     return d.ReadMessage().status() == 200;
   }));
+}
+
+// D20: descriptors run out; the clients are told, and service goes on afterwards.
+TEST(HttpServer, AnswersBusyWithoutADescriptorLeft) {
+  Door door(Echo);
+  std::vector<TestSocket> clients;
+  for (int i = 0; i < 3; ++i) clients.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none_left = before;
+  const int lowest_free = dup(0);
+  none_left.rlim_cur = static_cast<rlim_t>(lowest_free);
+  close(lowest_free);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+  std::vector<int> statuses;
+  for (TestSocket& client : clients) {
+    if (client.Connect(door.port())) statuses.push_back(client.ReadMessage().status());
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(statuses, (std::vector<int>{503, 503, 503}));
+  TestSocket later = door.Client();
+  later.Send(Get());
+  EXPECT_EQ(later.ReadMessage().status(), 200);
 }
 
 TEST(HttpServer, TimesOutSlowHeadersAndIdleConnections) {

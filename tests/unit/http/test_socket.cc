@@ -40,14 +40,18 @@ TestSocket& TestSocket::operator=(TestSocket&& other) noexcept {
 
 TestSocket TestSocket::ConnectTo(uint16_t port) {
   TestSocket out(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!out.Connect(port)) out.Close();
+  return out;
+}
+
+bool TestSocket::Connect(uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(out.fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) out.Close();
   const int on = 1;
-  setsockopt(out.fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  return out;
+  setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
 }
 
 bool TestSocket::Send(std::string_view bytes) {

@@ -32,6 +32,7 @@ class TestSocket {
 
   static TestSocket ConnectTo(uint16_t port);
 
+  bool Connect(uint16_t port);
   bool Send(std::string_view bytes);
   // At least one byte within the deadline; "" when the peer closed, reset, or stayed silent.
   std::string ReadSome(std::chrono::milliseconds patience = kPatience);
