@@ -118,10 +118,13 @@ bool ScriptedNode::Greet(int fd) {
   if (!Receive(fd, &frame) || frame.header.type != wire::FrameType::kHello) return false;
   if (fault_ == Fault::kSilent) return Receive(fd, &frame);
   wire::HelloReply reply{.node_id = fault_ == Fault::kWrongId ? "somebody-else" : id_,
-                         .incarnation = incarnation_,
                          .max_payload_bytes = 64 << 20,
-                         .view_number = 1,
-                         .members = members_};
+                         .view_number = 1};
+  {
+    const std::lock_guard lock(mutex_);
+    reply.incarnation = incarnation_;
+    reply.members = members_;
+  }
   Bytes meta = Encode(reply);
   if (fault_ == Fault::kHugeMembers) std::memset(meta.data() + meta.size() - 4, 0xff, 4);
   return WriteAll(fd, EncodeFrame(wire::FrameType::kHelloReply, frame.header.request_id, meta, {}));

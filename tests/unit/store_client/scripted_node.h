@@ -52,7 +52,10 @@ class ScriptedNode {
   void Stop();
 
   void set_fault(Fault fault) { fault_ = fault; }
-  void set_members(std::vector<wire::Member> members) { members_ = std::move(members); }
+  void set_members(std::vector<wire::Member> members) {
+    const std::lock_guard lock(mutex_);
+    members_ = std::move(members);
+  }
   void Evict(const BlockKey& key);
   bool Has(const BlockKey& key);
 
@@ -96,7 +99,6 @@ class ScriptedNode {
   bool Pause(std::chrono::milliseconds time);
 
   const std::string id_;
-  std::vector<wire::Member> members_;
   std::atomic<Fault> fault_{Fault::kNone};
   uint16_t port_ = 0;
   int listener_ = -1;
@@ -106,6 +108,7 @@ class ScriptedNode {
   std::mutex mutex_;
   std::condition_variable stopping_changed_;
   bool stopping_ = true;
+  std::vector<wire::Member> members_;
   std::vector<int> open_;
   std::vector<std::thread> threads_;
   std::map<BlockKey, Stored> segments_;

@@ -1,0 +1,23 @@
+// The control planes of nodes and router, asked over gRPC: the only part of the command line that
+// links it.
+//
+// Blocking; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/io/stream.h"
+#include "proto/base/time.h"
+#include "proto/rpc/router.pb.h"
+#include "proto/rpc/store.pb.h"
+
+namespace ember::cli {
+
+Result<rpc::StoreStatus> FetchStoreStatus(const io::Endpoint& grpc, Duration timeout);
+Result<rpc::RouterStatus> FetchRouterStatus(const io::Endpoint& grpc, Duration timeout);
+// In parallel: one that hangs does not hold up the others. In the order of the addresses.
+std::vector<Result<rpc::StoreStatus>> FetchStoreStatuses(const std::vector<io::Endpoint>& grpc,
+                                                         Duration timeout);
+
+}  // namespace ember::cli

@@ -1,0 +1,51 @@
+// ember: the command line.
+#include <csignal>
+#include <cstdio>
+
+#include "client/cli/command.h"
+
+namespace {
+
+constexpr char kDescription[] =
+    "EmberKV: a tier of KV-cache segments that outlives replicas, and a router that sends each request\n"
+    "where it will finish first.";
+
+constexpr char kFooter[] =
+    "Addresses: --stores takes data addresses (7101), --store-grpc and --router-grpc take control\n"
+    "addresses (7201, 7202); $EMBER_STORES, $EMBER_STORE_GRPC and $EMBER_ROUTER_GRPC set their defaults.\n\n"
+    "Examples:\n"
+    "  ember up                                 a store and a router on loopback; Ctrl-C stops them\n"
+    "  ember status                             what they hold and do\n"
+    "  ember put model.gguf --name smollm2      a file into the store, and\n"
+    "  ember get --name smollm2 -o copy.gguf    out of it again, verified\n"
+    "  ember bench store                        how fast it is here\n"
+    "  ember COMMAND --help                     more of each";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  int exit_code = ember::cli::kDone;
+  CLI::App app(kDescription, "ember");
+  app.footer(kFooter);
+  app.set_version_flag("--version", "ember " EMBER_VERSION);
+  app.require_subcommand(1);
+  ember::cli::AddUpCommand(&app, &exit_code);
+  ember::cli::AddStatusCommand(&app, &exit_code);
+  ember::cli::AddFileCommands(&app, &exit_code);
+  ember::cli::AddBenchCommand(&app, &exit_code);
+  if (argc == 1) {
+    std::printf("%s", app.help().c_str());
+    return ember::cli::kWrongUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);  // help or version
+  } catch (const CLI::ParseError& e) {
+    const std::string why = e.what();
+    std::fprintf(stderr, "ember: %s (see ember --help)\n", why.substr(0, why.find('\n')).c_str());
+    return ember::cli::kWrongUsage;
+  }
+  return exit_code;
+}
