@@ -60,8 +60,12 @@ Status Service::Start() {
   return OkStatus();
 }
 
-void Service::Stop(Duration grace) {
+void Service::Drain(Duration grace) {
   if (server_ != nullptr) server_->Stop(grace);
+}
+
+void Service::Stop(Duration grace) {
+  Drain(grace);
   loop_.Stop();
 }
 

@@ -39,7 +39,10 @@ class Service {
 
   // Listens and starts to probe. Errors are those of HttpServer::Listen.
   Status Start();
-  // Stops accepting, lets requests in flight finish for up to `grace`, ends the loop. Idempotent.
+  // Stops accepting and lets requests in flight finish for up to `grace`, then cancels them. The
+  // loop goes on. Idempotent.
+  void Drain(Duration grace);
+  // Drain, and the loop ends. Idempotent.
   void Stop(Duration grace);
 
   uint16_t port() const { return server_->port(); }

@@ -39,8 +39,9 @@ size_t CountParam(const http::Request& request) {
 asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter& writer) {
   const std::string& path = request.path;
   if (path.starts_with("/v1/")) co_return co_await AnswerRouted(request, writer);
-  const bool ours = path == "/health" || path == "/metrics" || path == "/ember/status" ||
-                    path == "/ember/explain";
+  const bool health = path == "/health" || path == "/healthz";
+  const bool ours =
+      health || path == "/metrics" || path == "/ember/status" || path == "/ember/explain";
   Status sent;
   if (!ours) {
     sent = co_await writer.SendError(
@@ -48,7 +49,7 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   } else if (request.method != "GET" && request.method != "HEAD") {
     sent = co_await writer.SendError(OpenAiError::ForHttpStatus(405, path + " takes GET only"),
                                      {{"Allow", "GET, HEAD"}});
-  } else if (path == "/health") {
+  } else if (health) {
     co_await AnswerHealth(writer);
   } else if (path == "/metrics") {
     sent = co_await writer.Send({.headers = {{"Content-Type", "text/plain; version=0.0.4"}}},

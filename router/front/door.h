@@ -1,7 +1,7 @@
 // Door: what the router answers at which path.
 //
 //   /v1/*            routed to a replica (any method); 429 with Retry-After over the limit
-//   /health          200 while a replica is usable, else 503
+//   /health          (and /healthz) 200 while a replica is usable, else 503
 //   /metrics         Prometheus text
 //   /ember/status    the fleet, JSON
 //   /ember/explain   the newest decisions, JSON; ?id=REQUEST_ID, ?n=COUNT

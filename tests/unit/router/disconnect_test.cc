@@ -71,7 +71,6 @@ INSTANTIATE_TEST_SUITE_P(All, ClientLeaves,
                                          Leaving{"prefill_reset", "", true},
                                          Leaving{"decode_close", kFirstEvent, false},
                                          Leaving{"decode_reset", kFirstEvent, true},
-                                         Leaving{"whole_close", kHalfReply, false},
                                          Leaving{"whole_reset", kHalfReply, true}),
                          [](const auto& info) { return info.param.name; });
 

@@ -89,7 +89,7 @@ TEST(Retry, ARequestThatBreaksReplicasIsNotWalkedThroughTheFleet) {
   RouterFixture router(origins);
   EXPECT_EQ(router.Ask(Post("{}")).status(), 502);
   int asked = 0;
-  for (const auto& r : replicas) asked += r->requests();
+  for (const auto& r : replicas) asked += r->requests() > 0 ? 1 : 0;
   EXPECT_EQ(asked, 2);
 }
 
@@ -120,7 +120,7 @@ TEST(Pin, ForcesTheReplicaAndNoOtherStandsIn) {
     EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r1\r\n")).Field("x-ember-replica"), "r1");
   }
   EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r2\r\n")).status(), 502);
-  EXPECT_EQ(two.requests(), 1);
+  EXPECT_EQ(one.requests(), 3);
   two.SetHealth(503);
   ASSERT_TRUE(router.AwaitUsable(1));
   const WireMessage down = router.Ask(Post("{}", "x-ember-pin: r2\r\n"));

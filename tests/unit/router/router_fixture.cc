@@ -92,12 +92,12 @@ bool RouterFixture::AwaitUsable(size_t n) const {
 }
 
 void RouterFixture::OnLoop(const std::function<void()>& work) const {
-  std::promise<void> done;
-  boost::asio::post(service->loop().executor(), [&] {
+  const auto done = std::make_shared<std::promise<void>>();
+  boost::asio::post(service->loop().executor(), [&work, done] {
     work();
-    done.set_value();
+    done->set_value();
   });
-  done.get_future().get();
+  done->get_future().get();
 }
 
 }  // namespace ember::router

@@ -1,0 +1,174 @@
+#include "router/config.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <set>
+
+#include "router/policy/registry.h"
+
+namespace ember::router {
+namespace {
+
+constexpr const char* kAbout =
+    "ember-router is the OpenAI-compatible door to a fleet of inference engines: it sends each\n"
+    "request to the replica where its first token is predicted to come soonest, because it knows\n"
+    "what every replica and the store already hold, and streams the reply back byte for byte.";
+
+constexpr const char* kFooter =
+    "Policies (--policy, or x-ember-policy on one request):\n"
+    "  cache_aware    least of queue + load from the store + prefill, in milliseconds\n"
+    "  prefix         the longest prefix in a replica's own memory\n"
+    "  sticky         by X-Conversation-Id, consistent hashing with bounded load\n"
+    "  least_loaded   fewest requests\n"
+    "  round_robin, random\n"
+    "?sticky=0 on a request is random, ?sticky=1 is sticky. x-ember-pin: ID forces a replica.\n"
+    "Replies say where they come from: x-ember-replica, x-ember-route (local, remote or "
+    "recompute),\n"
+    "x-ember-cached-tokens, x-ember-predicted-ttft-ms, x-ember-request-id.\n"
+    "\n"
+    "Besides /v1/*: /health, /metrics, /ember/status, /ember/explain?id=REQUEST_ID&n=COUNT.\n"
+    "Port 0 takes any free one, and the line \"ready http=... grpc=...\" on stderr says which.\n"
+    "\n"
+    "Example:\n"
+    "  ember-router --listen=127.0.0.1:8080 \\\n"
+    "    --replica=r1,http=127.0.0.1:8101,grpc=127.0.0.1:8201 \\\n"
+    "    --replica=r2,http=127.0.0.1:8102,grpc=127.0.0.1:8202\n"
+    "  curl -i http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+    "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n"
+    "\n"
+    "SIGTERM or SIGINT stops it: requests in flight are finished first, within --grace-ms.\n"
+    "Exit codes: 0 stopped, 1 could not start, 2 wrong command line.";
+
+// The flags as text and numbers; Config is what they mean.
+struct Flags {
+  std::string listen = "127.0.0.1:8080";
+  std::string grpc = "127.0.0.1:8081";
+  std::string policy = "cache_aware";
+  std::string log_level = "info";
+  std::vector<std::string> replicas;
+  int max_retries = 2;
+  size_t max_in_flight = 4096;
+  size_t max_connections = 10000;
+  size_t max_body_mib = 64;
+  size_t index_blocks = 1u << 20;
+  int connect_timeout_ms = 2000;
+  int first_byte_timeout_ms = 600000;
+  int idle_timeout_ms = 600000;
+  int tokenize_timeout_ms = 250;
+  int grace_ms = 10000;
+};
+
+void Declare(CLI::App& app, Flags& f) {
+  const auto option = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->capture_default_str();
+  };
+  option("--listen", f.listen, "HTTP address");
+  option("--grpc", f.grpc, "gRPC address for status and health; \"off\": none");
+  app.add_option("--replica", f.replicas,
+                 "ID,http=HOST:PORT[,grpc=HOST:PORT]: an engine, and its agent's gRPC port; repeat "
+                 "for each, at most 64");
+  option("--policy", f.policy, "policy of requests that name none");
+  option("--max-retries", f.max_retries, "other replicas tried before the first byte of a reply")
+      ->check(CLI::Range(0, 16));
+  option("--max-in-flight", f.max_in_flight, "requests under way; more get 429")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 20));
+  option("--max-connections", f.max_connections, "client connections; more get 503")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 20));
+  option("--max-body-mib", f.max_body_mib, "largest request body; more gets 413")
+      ->check(CLI::Range(size_t{1}, size_t{1024}));
+  option("--index-blocks", f.index_blocks,
+         "blocks that the prefix index may know (about 110 B each)")
+      ->check(CLI::Range(size_t{1024}, size_t{1} << 28));
+  const auto milliseconds_option = [&](const char* name, int& value, const char* help) {
+    option(name, value, help)->check(CLI::Range(1, 86'400'000));
+  };
+  milliseconds_option("--connect-timeout-ms", f.connect_timeout_ms, "to connect to a replica");
+  milliseconds_option("--first-byte-timeout-ms", f.first_byte_timeout_ms,
+                      "from a request's end to its reply's head; then 504");
+  milliseconds_option("--idle-timeout-ms", f.idle_timeout_ms, "between two pieces of a reply");
+  milliseconds_option("--tokenize-timeout-ms", f.tokenize_timeout_ms,
+                      "to learn a prompt's tokens; then it is routed by load");
+  milliseconds_option("--grace-ms", f.grace_ms, "for requests in flight when stopped");
+  option("--log-level", f.log_level, "trace, debug, info, warn, error or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+}
+
+Result<http::Origin> ListenAddress(const char* flag, const std::string& text) {
+  // "host:0" is an address to listen on, but none to connect to.
+  const bool any_port = text.ends_with(":0");
+  Result<http::Origin> origin =
+      http::Origin::Parse(any_port ? text.substr(0, text.size() - 1) + "1" : text);
+  if (!origin.ok()) return origin.status().WithContext(flag);
+  if (any_port) origin->port = 0;
+  return origin;
+}
+
+Status ReadReplicas(const Flags& f, std::vector<ReplicaConfig>* out) {
+  if (f.replicas.size() > kMaxReplicas) {
+    return InvalidError("--replica: at most " + std::to_string(kMaxReplicas));
+  }
+  std::set<std::string> ids;
+  for (const std::string& text : f.replicas) {
+    Result<ReplicaConfig> replica = ReplicaConfig::Parse(text);
+    if (!replica.ok()) return replica.status().WithContext("--replica");
+    if (!ids.insert(replica->id).second) {
+      return InvalidError("--replica: \"" + replica->id + "\" is there twice");
+    }
+    out->push_back(*std::move(replica));
+  }
+  return OkStatus();
+}
+
+Result<Config> Interpret(const Flags& f) {
+  Config out;
+  Result<http::Origin> listen = ListenAddress("--listen", f.listen);
+  if (!listen.ok()) return listen.status();
+  if (f.grpc != "off") {
+    Result<http::Origin> grpc = ListenAddress("--grpc", f.grpc);
+    if (!grpc.ok()) return grpc.status();
+    out.grpc = *std::move(grpc);
+  }
+  ServiceOptions& s = out.service;
+  EMBER_RETURN_IF_ERROR(ReadReplicas(f, &s.replicas));
+  s.router.default_policy = FindPolicy(f.policy);
+  if (s.router.default_policy == nullptr) {
+    return InvalidError("--policy: unknown policy \"" + f.policy + "\"; known: " + PolicyNames());
+  }
+  s.server.host = listen->host;
+  s.server.port = listen->port;
+  s.server.max_body_bytes = f.max_body_mib << 20;
+  s.server.max_connections = f.max_connections;
+  s.router.max_retries = f.max_retries;
+  s.max_in_flight = f.max_in_flight;
+  s.index_blocks = f.index_blocks;
+  s.forwarder.connect_timeout = milliseconds(f.connect_timeout_ms);
+  s.forwarder.first_byte_timeout = milliseconds(f.first_byte_timeout_ms);
+  s.forwarder.idle_timeout = milliseconds(f.idle_timeout_ms);
+  s.tokenizer.deadline = milliseconds(f.tokenize_timeout_ms);
+  out.grace = milliseconds(f.grace_ms);
+  out.log_level = f.log_level;
+  return out;
+}
+
+}  // namespace
+
+Result<std::optional<Config>> Config::FromCommandLine(int argc, const char* const* argv) {
+  Flags flags;
+  CLI::App app(kAbout, "ember-router");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("ember-router ") + EMBER_VERSION);
+  Declare(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    app.exit(e);
+    return std::optional<Config>();
+  } catch (const CLI::ParseError& e) {
+    return InvalidError(e.what());
+  }
+  Result<Config> config = Interpret(flags);
+  if (!config.ok()) return config.status();
+  return std::optional<Config>(*std::move(config));
+}
+
+}  // namespace ember::router

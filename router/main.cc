@@ -1,0 +1,88 @@
+// ember-router: reads the command line, starts the service and its gRPC sides, waits for a signal.
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "router/config.h"
+#include "router/fleet/agent_watcher.h"
+#include "router/status_service.h"
+#include "router/tokenize/grpc_agent_client.h"
+
+namespace ember::router {
+namespace {
+
+int Fail(int code, const Status& why, const char* hint = "") {
+  const std::string message(why.message());
+  std::fprintf(stderr, "ember-router: %s%s\n", message.substr(0, message.find('\n')).c_str(), hint);
+  return code;
+}
+
+void SetUpLog(const std::string& level) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("ember-router"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+  spdlog::set_level(spdlog::level::from_str(level));
+}
+
+// Blocked before any thread starts, so that only main's sigwait gets them.
+sigset_t BlockStopSignals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+int Run(const Config& config) {
+  const sigset_t signals = BlockStopSignals();
+  SetUpLog(config.log_level);
+  const std::vector<ReplicaConfig>& replicas = config.service.replicas;
+  auto agents = std::make_unique<GrpcAgentClient>(replicas);
+  Service service(config.service, *agents);
+  if (const Status started = service.Start(); !started.ok()) return Fail(1, started);
+  std::unique_ptr<StatusService> status;
+  if (config.grpc) {
+    auto listening = StatusService::Listen(*config.grpc, [&] { return service.GetStatus(); });
+    if (!listening.ok()) return Fail(1, listening.status().WithContext("--grpc"));
+    status = *std::move(listening);
+  }
+  std::vector<std::unique_ptr<AgentWatcher>> watchers;
+  for (ReplicaNumber n = 0; n < replicas.size(); ++n) {
+    if (replicas[n].grpc.empty()) continue;
+    watchers.push_back(
+        std::make_unique<AgentWatcher>(service.loop(), service.feed(), n, replicas[n].grpc));
+  }
+  http::Origin http{config.service.server.host, service.port()};
+  http::Origin grpc = config.grpc.value_or(http::Origin{});
+  if (status != nullptr) grpc.port = status->port();
+  std::fprintf(stderr, "ready http=%s grpc=%s policy=%s replicas=%zu\n", http.ToString().c_str(),
+               status != nullptr ? grpc.ToString().c_str() : "off",
+               std::string(config.service.router.default_policy->name()).c_str(), replicas.size());
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  if (status != nullptr) status->SetNotServing();
+  service.Drain(config.grace);
+  // What speaks to the loop goes before it.
+  status.reset();
+  watchers.clear();
+  agents.reset();
+  service.Stop(Duration::zero());
+  spdlog::info("stopped");
+  return 0;
+}
+
+}  // namespace
+}  // namespace ember::router
+
+int main(int argc, char** argv) {
+  using ember::router::Config;
+  const auto config = Config::FromCommandLine(argc, argv);
+  if (!config.ok()) return ember::router::Fail(2, config.status(), " (see --help)");
+  if (!config->has_value()) return 0;
+  return ember::router::Run(**config);
+}

@@ -1,0 +1,73 @@
+#include "router/config.h"
+
+#include <gtest/gtest.h>
+
+#include "router/policy/registry.h"
+
+namespace ember::router {
+namespace {
+
+Result<std::optional<Config>> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "ember-router");
+  return Config::FromCommandLine(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(Config, DefaultsListenOnLoopbackOnly) {
+  const auto config = Parse({});
+  ASSERT_TRUE(config.ok() && config->has_value());
+  EXPECT_EQ((*config)->service.server.host, "127.0.0.1");
+  EXPECT_EQ((*config)->service.server.port, 8080);
+  EXPECT_EQ((*config)->grpc->host, "127.0.0.1");
+  EXPECT_EQ((*config)->service.router.default_policy->name(), "cache_aware");
+  EXPECT_TRUE((*config)->service.replicas.empty());
+}
+
+TEST(Config, ReadsWhatTheHelpShows) {
+  const auto config =
+      Parse({"--listen=127.0.0.1:0", "--grpc=off", "--policy=sticky",
+             "--replica=r1,http=127.0.0.1:1,grpc=127.0.0.1:2", "--replica=r2,http=127.0.0.1:3",
+             "--max-body-mib=1", "--tokenize-timeout-ms=50"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ((*config)->service.server.port, 0);
+  EXPECT_FALSE((*config)->grpc);
+  EXPECT_EQ((*config)->service.replicas.size(), 2u);
+  EXPECT_EQ((*config)->service.replicas[1].grpc, "");
+  EXPECT_EQ((*config)->service.server.max_body_bytes, size_t{1} << 20);
+  EXPECT_EQ((*config)->service.tokenizer.deadline, milliseconds(50));
+}
+
+TEST(Config, WrongFlagsAreToldInOneLine) {
+  for (const std::vector<const char*>& wrong :
+       std::vector<std::vector<const char*>>{{"--nope"},
+                                             {"--policy=best"},
+                                             {"--listen=8080"},
+                                             {"--listen=:"},
+                                             {"--grpc=127.0.0.1"},
+                                             {"--replica=r1"},
+                                             {"--replica=r1,http=a:1", "--replica=r1,http=b:1"},
+                                             {"--max-retries=-1"},
+                                             {"--max-in-flight=0"},
+                                             {"--grace-ms=soon"},
+                                             {"--log-level=loud"},
+                                             {"stray"}}) {
+    const auto config = Parse(wrong);
+    ASSERT_FALSE(config.ok()) << wrong[0];
+    EXPECT_EQ(config.status().code(), StatusCode::kInvalid);
+    EXPECT_FALSE(config.status().message().empty());
+    EXPECT_EQ(config.status().message().find('\n'), std::string_view::npos)
+        << config.status().message();
+  }
+}
+
+TEST(Config, NoMoreReplicasThanTheIndexCanTell) {
+  std::vector<std::string> flags;
+  for (int i = 0; i < 65; ++i) flags.push_back("--replica=r" + std::to_string(i) + ",http=a:1");
+  std::vector<const char*> arguments;
+  for (const std::string& flag : flags) arguments.push_back(flag.c_str());
+  EXPECT_FALSE(Parse(arguments).ok());
+  arguments.pop_back();
+  EXPECT_TRUE(Parse(arguments).ok());
+}
+
+}  // namespace
+}  // namespace ember::router
