@@ -52,8 +52,7 @@ struct Agent::Impl {
   std::unique_ptr<http::UpstreamPool> pool;
   std::unique_ptr<http::HttpServer> server;
 
-  Status Build();
-  Status ConnectStore();
+  Status Build(const StoreMaker& make_store);
   Status Listen();
   void OnEngineChange();
   void OnSlotChange(uint32_t slot);
@@ -66,27 +65,28 @@ struct Agent::Impl {
   void Stop();
 };
 
-Status Agent::Impl::ConnectStore() {
-  if (config.stores.empty()) return OkStatus();
+Result<std::unique_ptr<StoreClient>> Agent::ConnectToStores(const Config& config,
+                                                            MetricsRegistry& metrics) {
   StoreClientOptions options;
   options.seeds = config.stores;
   options.name = "agent " + config.replica_id;
   options.backend = config.io_backend;
-  options.metrics = &registry;
-  Result<std::unique_ptr<StoreClient>> client = StoreClient::Create(std::move(options));
-  if (!client.ok()) return client.status().WithContext("--stores");
-  store = *std::move(client);
-  return OkStatus();
+  options.metrics = &metrics;
+  return StoreClient::Create(std::move(options));
 }
 
-Status Agent::Impl::Build() {
+Status Agent::Impl::Build(const StoreMaker& make_store) {
   Result<SlotFolder> opened = SlotFolder::Open(config.slot_dir, config.replica_id);
   if (!opened.ok()) return opened.status();
   folder.emplace(*std::move(opened));
   if (!folder->on_tmpfs()) {
     spdlog::warn("--slot-dir {} is not on tmpfs: every turn writes and reads it", folder->path());
   }
-  EMBER_RETURN_IF_ERROR(ConnectStore());
+  if (!config.stores.empty()) {
+    Result<std::unique_ptr<StoreClient>> client = make_store(config, registry);
+    if (!client.ok()) return client.status().WithContext("--stores");
+    store = *std::move(client);
+  }
   loop = std::make_unique<http::HttpLoop>(1);
   http::UpstreamPoolOptions pool_options;
   pool_options.metrics = &registry;
@@ -245,12 +245,13 @@ void Agent::Impl::Stop() {
 Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Agent::~Agent() { Stop(); }
 
-Result<std::unique_ptr<Agent>> Agent::Start(Config config, std::function<void()> on_ready) {
+Result<std::unique_ptr<Agent>> Agent::Start(Config config, std::function<void()> on_ready,
+                                            const StoreMaker& make_store) {
   auto impl = std::make_unique<Impl>();
   impl->config = std::move(config);
   impl->on_ready = std::move(on_ready);
   std::unique_ptr<Agent> agent(new Agent(std::move(impl)));
-  EMBER_RETURN_IF_ERROR(agent->impl_->Build());
+  EMBER_RETURN_IF_ERROR(agent->impl_->Build(make_store));
   return agent;
 }
 

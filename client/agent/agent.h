@@ -12,6 +12,7 @@
 
 #include "client/agent/agent_feed.h"
 #include "client/agent/config.h"
+#include "client/store_client/store_client.h"
 #include "proto/base/status.h"
 
 namespace ember::agent {
@@ -24,10 +25,18 @@ struct TokenizedRequest {
 
 class Agent {
  public:
+  using StoreMaker =
+      std::function<Result<std::unique_ptr<StoreClient>>(const Config&, MetricsRegistry&)>;
+
   // Listens at once; the engine may come later. `on_ready` is called once, on the loop's thread,
   // when the engine is there. kInvalid, kNotFound, kUnavailable: what in the configuration can't be
   // used.
-  static Result<std::unique_ptr<Agent>> Start(Config config, std::function<void()> on_ready);
+  // `make_store` is not called when the configuration names no stores.
+  static Result<std::unique_ptr<Agent>> Start(Config config, std::function<void()> on_ready,
+                                              const StoreMaker& make_store = ConnectToStores);
+  // The store client for config.stores.
+  static Result<std::unique_ptr<StoreClient>> ConnectToStores(const Config& config,
+                                                              MetricsRegistry& metrics);
   ~Agent();
 
   uint16_t port() const;

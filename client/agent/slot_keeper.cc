@@ -12,7 +12,7 @@ namespace asio = boost::asio;
 void SlotKeeper::Keep(KeepJob job) { loop_.Spawn(Run(std::move(job))); }
 
 asio::awaitable<void> SlotKeeper::Run(KeepJob job) {
-  job.lease.Renew();
+  job.lease.BeginEnding();
   if (job.identity == nullptr) {
     job.lease.SetContent({});
     co_return;

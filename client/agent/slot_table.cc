@@ -35,6 +35,11 @@ void SlotTable::Lease::SetContent(SlotContent content) {
   table_->on_change_(slot_);
 }
 
+void SlotTable::Lease::BeginEnding() {
+  epoch_ = table_->epoch_;
+  table_->slots_[slot_].ending = true;
+}
+
 SlotTable::SlotTable(size_t max_waiting, std::function<void(uint32_t slot)> on_change)
     : max_waiting_(max_waiting), on_change_(std::move(on_change)) {}
 
@@ -59,9 +64,9 @@ uint32_t SlotTable::Choose(std::span<const TokenId> prompt, size_t min_prefix) c
   size_t best_prefix = 0;
   for (uint32_t i = 0; i < size_; ++i) {
     const Slot& slot = slots_[i];
-    if (slot.busy) continue;
     size_t prefix = slot.content.known ? CommonPrefix(slot.content.tokens, prompt) : 0;
     if (prefix < min_prefix) prefix = 0;
+    if (slot.busy && !(slot.ending && prefix > 0)) continue;
     if (best == size_ || prefix > best_prefix ||
         (prefix == best_prefix && slot.last_used < slots_[best].last_used)) {
       best = i;
@@ -79,6 +84,7 @@ SlotTable::Lease SlotTable::Take(uint32_t slot) {
 
 void SlotTable::GiveBack(uint32_t slot) {
   slots_[slot].busy = false;
+  slots_[slot].ending = false;
   ServeLine();
 }
 
@@ -88,6 +94,7 @@ void SlotTable::ServeLine() {
     if (waiter.lease.valid()) continue;  // served, its coroutine has not run yet
     const uint32_t slot = Choose(waiter.prompt, waiter.min_prefix);
     if (slot == size_) return;
+    if (slots_[slot].busy) continue;  // ending; those behind may find another
     waiter.lease = Take(slot);
     waiter.wake.Cancel();
   }
@@ -97,14 +104,12 @@ boost::asio::awaitable<Result<SlotTable::Lease>> SlotTable::Acquire(std::vector<
                                                                     size_t min_prefix,
                                                                     Duration timeout,
                                                                     http::Cancellation* gone) {
-  if (waiters_.empty()) {
-    if (const uint32_t slot = Choose(prompt, min_prefix); slot != size_) co_return Take(slot);
-  }
   if (waiters_.size() >= max_waiting_) co_return BusyError("too many requests wait for a slot");
   const auto self = waiters_.emplace(waiters_.end());
   self->prompt = std::move(prompt);
   self->min_prefix = min_prefix;
-  {
+  ServeLine();
+  if (!self->lease.valid()) {
     http::Cancellation::Registration registration;
     if (gone != nullptr) registration = gone->OnCancel([self] { self->wake.Cancel(); });
     (void)co_await http::SleepFor(timeout, &self->wake);
@@ -114,15 +119,6 @@ boost::asio::awaitable<Result<SlotTable::Lease>> SlotTable::Acquire(std::vector<
   if (gone != nullptr && gone->cancelled()) co_return CancelledError("the client is gone");
   if (!lease.valid()) co_return DeadlineError("no slot became free in time");
   co_return lease;
-}
-
-size_t SlotTable::LongestPrefix(std::span<const TokenId> prompt) const {
-  size_t best = 0;
-  for (uint32_t i = 0; i < size_; ++i) {
-    if (slots_[i].content.known)
-      best = std::max(best, CommonPrefix(slots_[i].content.tokens, prompt));
-  }
-  return best;
 }
 
 uint32_t SlotTable::running() const {

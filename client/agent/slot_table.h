@@ -43,8 +43,10 @@ class SlotTable {
     // What the slot holds now. Ignored when beliefs were dropped since the lease began or was
     // renewed: what its owner knows may be older than that.
     void SetContent(SlotContent content);
-    // What the owner learns from here on is newer than any DropAll of the past.
-    void Renew() { epoch_ = table_->epoch_; }
+    // The reply is over, only the save is left: a request that can use the slot's content waits for
+    // it rather than compute that content elsewhere. What the owner learns from here on is newer
+    // than any DropAll of the past.
+    void BeginEnding();
 
    private:
     friend class SlotTable;
@@ -61,8 +63,9 @@ class SlotTable {
   // The engine has that many slots; all contents are unknown. Slots in use stay so.
   void Resize(uint32_t slots);
 
-  // A slot for this prompt: the idle one with the longest common prefix if that is at least
-  // `min_prefix` tokens, else the one not used for longest. When none is idle, waits in line.
+  // A slot for this prompt: the idle or ending one with the longest common prefix if that is at
+  // least `min_prefix` tokens, else the idle one not used for longest. Waits in line for it if need
+  // be.
   // kBusy: the line is full. kDeadline. kCancelled: `gone` (may be null) fired.
   boost::asio::awaitable<Result<Lease>> Acquire(std::vector<TokenId> prompt, size_t min_prefix,
                                                 Duration timeout, http::Cancellation* gone);
@@ -72,8 +75,6 @@ class SlotTable {
   // Nobody in line is served any more: the loop has stopped and waiting coroutines will not run.
   void Close() { closed_ = true; }
 
-  // Longest common prefix of the prompt with any slot's known content.
-  size_t LongestPrefix(std::span<const TokenId> prompt) const;
   const SlotContent& content(uint32_t slot) const { return slots_[slot].content; }
 
   uint32_t size() const { return size_; }
@@ -84,6 +85,7 @@ class SlotTable {
   struct Slot {
     SlotContent content;
     bool busy = false;
+    bool ending = false;  // busy, but not for long
     uint64_t last_used = 0;
   };
   struct Waiter {
@@ -93,7 +95,7 @@ class SlotTable {
     Lease lease;
   };
 
-  // The best idle slot, or size_ when all are busy.
+  // The best slot, maybe an ending one; size_ when all are busy.
   uint32_t Choose(std::span<const TokenId> prompt, size_t min_prefix) const;
   Lease Take(uint32_t slot);
   void GiveBack(uint32_t slot);

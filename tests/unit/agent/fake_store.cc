@@ -1,0 +1,80 @@
+#include "tests/unit/agent/fake_store.h"
+
+#include <thread>
+
+namespace ember::agent {
+
+MatchResult FakeStore::Match(std::span<const SegmentRef> segments, Duration timeout) {
+  ++matches_;
+  std::unique_lock lock(mutex_);
+  const Faults faults = faults_;
+  MatchResult out;
+  bool unbroken = true;
+  for (const SegmentRef& ref : segments) {
+    SegmentMatch match;
+    const auto found = segments_.find(ref.key);
+    if (faults.down || faults.frozen) {
+      match.miss = faults.down ? MissReason::kLostNode : MissReason::kDeadline;
+    } else if (found == segments_.end()) {
+      match.miss = MissReason::kNeverStored;
+    } else {
+      match.payload_bytes = found->second.size();
+    }
+    unbroken = unbroken && match.miss == MissReason::kNone;
+    if (unbroken) ++out.usable;
+    out.segments.push_back(match);
+  }
+  lock.unlock();
+  if (faults.frozen) std::this_thread::sleep_for(timeout);
+  return out;
+}
+
+GetResult FakeStore::Get(std::span<const GetRequest> requests, const LayoutDigest&, Duration) {
+  ++gets_;
+  std::lock_guard lock(mutex_);
+  GetResult out;
+  out.headers.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto found = segments_.find(requests[i].ref.key);
+    const bool there = found != segments_.end() && i < faults_.usable_at_get && !faults_.match_only;
+    out.misses.push_back(there ? MissReason::kNone : MissReason::kEvicted);
+    if (!there || out.usable < i || found->second.size() != requests[i].buffer.size()) continue;
+    std::memcpy(requests[i].buffer.data(), found->second.data(), found->second.size());
+    if (i == faults_.wrong_shape_at) requests[i].buffer[8] ^= std::byte{0xff};
+    ++out.usable;
+    out.bytes += found->second.size();
+  }
+  return out;
+}
+
+std::vector<PutOutcome> FakeStore::Put(std::span<const PutRequest> requests, const LayoutDigest&,
+                                       Duration) {
+  std::lock_guard lock(mutex_);
+  std::vector<PutOutcome> out(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (faults_.down || faults_.frozen) {
+      out[i].status = UnavailableError("down");
+      continue;
+    }
+    out[i].was_there = segments_.contains(requests[i].ref.key);
+    out[i].copies = 1;
+    segments_.try_emplace(requests[i].ref.key, requests[i].payload.begin(),
+                          requests[i].payload.end());
+  }
+  return out;
+}
+
+void FakeStore::Set(Faults faults) {
+  std::lock_guard lock(mutex_);
+  faults_ = faults;
+}
+void FakeStore::Clear() {
+  std::lock_guard lock(mutex_);
+  segments_.clear();
+}
+size_t FakeStore::size() const {
+  std::lock_guard lock(mutex_);
+  return segments_.size();
+}
+
+}  // namespace ember::agent

@@ -1,0 +1,43 @@
+// FakeStore: a StoreClient over a map, with faults to order. Any thread.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "client/store_client/store_client.h"
+
+namespace ember::agent {
+
+class FakeStore final : public StoreClient {
+ public:
+  struct Faults {
+    bool down = false;                 // every answer is "lost node"
+    bool frozen = false;               // every answer comes at the deadline
+    size_t usable_at_get = SIZE_MAX;   // later segments are gone by then
+    size_t wrong_shape_at = SIZE_MAX;  // this one was made for another shape
+    bool match_only = false;           // all is there at match, nothing at get
+  };
+
+  MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) override;
+  GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
+                Duration timeout) override;
+  std::vector<PutOutcome> Put(std::span<const PutRequest> requests, const LayoutDigest& layout,
+                              Duration timeout) override;
+  std::vector<NodeState> Nodes() override { return {}; }
+  void Shutdown() override {}
+
+  void Set(Faults faults);
+  void Clear();
+  size_t size() const;
+  int matches() const { return matches_; }
+  int gets() const { return gets_; }
+
+ private:
+  mutable std::mutex mutex_;
+  Faults faults_;
+  std::map<BlockKey, Bytes> segments_;
+  std::atomic<int> matches_ = 0, gets_ = 0;
+};
+
+}  // namespace ember::agent
