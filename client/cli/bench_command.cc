@@ -156,20 +156,22 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   flags.stores_given = store->get_option("--stores");
   store->add_option("--sizes", flags.sizes, "Payloads of a segment, SIZE,...")
       ->delimiter(',')
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->type_name("SIZE,...")
       ->default_str("64KiB,1MiB");
   store->add_option("--batch", flags.options.batch, "Segments a call")
-      ->check(CLI::Range(1, 4096))
+      ->check(Within(1, 4096))
       ->capture_default_str();
   store->add_option("--threads", flags.options.threads, "Threads that call")
-      ->check(CLI::Range(1, 256))
+      ->check(Within(1, 256))
       ->capture_default_str();
   store->add_option("--seconds", flags.seconds, "How long to match and to get, each")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(Within(0.1, 3600.0))
       ->capture_default_str();
   store->add_option("--working-set", flags.options.working_set_bytes,
                     "Payload to put of each size; should fit in the store")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
+      ->type_name("SIZE")
       ->default_str("512MiB");
   store->add_flag("--json", flags.json, "A JSON object a line for each phase");
   store->callback([exit_code] { *exit_code = Bench(flags); });

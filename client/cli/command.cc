@@ -43,10 +43,10 @@ void StoreFlags::AddTo(CLI::App* app) {
                   "Data addresses of any store nodes, HOST:PORT,... (or $EMBER_STORES)")
       ->capture_default_str();
   app->add_option("--copies", copies, "Copies to write, each on another node")
-      ->check(CLI::Range(1u, kMaxCopies))
+      ->check(Within(1u, kMaxCopies))
       ->capture_default_str();
   app->add_option("--timeout", timeout_seconds, "Seconds that each batch may take")
-      ->check(CLI::Range(0.001, kMaxTimeoutSeconds))
+      ->check(Within(0.001, kMaxTimeoutSeconds))
       ->capture_default_str();
   app->add_option("--io", io, "I/O back end: auto falls back to epoll without io_uring")
       ->check(CLI::IsMember({"auto", "uring", "epoll"}))

@@ -45,6 +45,12 @@ struct StoreFlags {
   Duration timeout() const;
 };
 
+// Bounds of a number, left out of the help's type column.
+template <typename T>
+CLI::Validator Within(T low, T high) {
+  return CLI::Range(low, high).description("");
+}
+
 // The folder this program lies in, where its sister programs are. kNotFound with the reason.
 Result<std::string> ProgramFolder();
 

@@ -69,6 +69,10 @@ int Put(const FileFlags& flags) {
     std::printf("  %s chunks sent in %s, the others were there; %u %s in memory\n",
                 CountText(report->chunks_sent).c_str(), DurationText(progress.elapsed()).c_str(),
                 report->fewest_copies, report->fewest_copies == 1 ? "copy" : "copies");
+    if (report->lost_already > 0) {
+      std::fprintf(stderr, "ember: %s of its chunks are gone already: the store is too small for it\n",
+                   CountText(report->lost_already).c_str());
+    }
     if (!report->degraded.ok()) {
       std::fprintf(stderr, "ember: fewer copies than asked: %s\n",
                    report->degraded.ToString().c_str());

@@ -122,6 +122,9 @@ Result<FileTransfer::PutReport> FileTransfer::Put(const std::string& path,
     return InvalidError(path + ": changed while it was read");
   }
   EMBER_RETURN_IF_ERROR(PutManifest(name, &report));
+  for (const SegmentMatch& segment : client_.Match(chain.refs(), options_.timeout).segments) {
+    report.lost_already += segment.miss == MissReason::kNone ? 0 : 1;
+  }
   return report;
 }
 

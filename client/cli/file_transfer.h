@@ -31,6 +31,7 @@ class FileTransfer {
     FileManifest manifest;
     uint64_t chunks_sent = 0;    // the others were there
     uint32_t fewest_copies = 0;  // of any chunk or the manifest
+    uint64_t lost_already = 0;   // chunks that made room for the file's later ones
     Status degraded;             // why some chunk has fewer copies than asked
   };
   // kMismatch when the name is taken by another file: what is stored never changes. Otherwise the

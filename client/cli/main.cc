@@ -1,4 +1,5 @@
 // ember: the command line.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -20,6 +21,27 @@ constexpr char kFooter[] =
     "  ember get --name smollm2 -o copy.gguf    out of it again, verified\n"
     "  ember bench store                        how fast it is here\n"
     "  ember COMMAND --help                     more of each";
+
+// What the command line says that does not exist: the likelier mistake, though the parser would rather
+// speak of what is missing.
+std::string FirstUnknown(const CLI::App& root, int argc, char** argv) {
+  const CLI::App* app = &root;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--") break;
+    if (word.size() > 1 && word[0] == '-') {
+      const std::string flag = word[1] == '-' ? word.substr(0, word.find('=')) : word.substr(0, 2);
+      if (app->get_option_no_throw(flag) == nullptr) return "there is no flag " + flag;
+      continue;
+    }
+    const auto commands = app->get_subcommands([](const CLI::App*) { return true; });
+    if (commands.empty()) continue;  // a positional argument
+    const auto next = std::ranges::find(commands, word, &CLI::App::get_name);
+    if (next == commands.end()) return "there is no command \"" + word + "\"";
+    app = *next;
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -43,7 +65,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& e) {
     return app.exit(e);  // help or version
   } catch (const CLI::ParseError& e) {
-    const std::string why = e.what();
+    std::string why = FirstUnknown(app, argc, argv);
+    if (why.empty()) why = e.what();
     std::fprintf(stderr, "ember: %s (see ember --help)\n", why.substr(0, why.find('\n')).c_str());
     return ember::cli::kWrongUsage;
   }

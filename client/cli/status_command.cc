@@ -25,15 +25,16 @@ Duration SecondsDuration(double seconds) {
 }
 
 void PrintStores(const std::vector<io::Endpoint>& addresses, const StoreStatuses& stores) {
-  TextTable table({"NODE", "DATA", "UP", "FILL", "MEMORY", "SEGMENTS", "HITS", "HIT RATE", "EVICTED",
+  TextTable table({"NODE", "DATA", "UP", "FILL", "SEGMENTS", "HITS", "HIT RATE", "EVICTED",
                    "CORRUPT", "CLIENTS", "IN", "OUT", "IO"});
   for (const auto& store : stores) {
     if (!store.ok()) continue;
     const rpc::StoreStatus& s = *store;
     const uint64_t used = s.memory_used_bytes(), capacity = s.memory_capacity_bytes();
     table.Add({s.node_id(), s.data_address(), DurationText(SecondsDuration(s.uptime_seconds())),
-               BarText(used, capacity, 12) + " " + ShareText(used, capacity),
-               ByteText(used) + " of " + ByteText(capacity), CountText(s.segments()),
+               BarText(used, capacity, 10) + " " + ShareText(used, capacity) + " of " +
+                   ByteText(capacity),
+               CountText(s.segments()),
                CountText(s.hits()), ShareText(s.hits(), s.hits() + s.misses()),
                CountText(s.evictions()), CountText(s.corruptions()), CountText(s.connections()),
                ByteText(s.bytes_in()), ByteText(s.bytes_out()), s.io_backend()});
@@ -179,7 +180,7 @@ void AddStatusCommand(CLI::App* app, int* exit_code) {
                      "Control address of the router (or $EMBER_ROUTER_GRPC)")
       ->capture_default_str();
   status->add_option("--timeout", flags.timeout_seconds, "Seconds to wait for each")
-      ->check(CLI::Range(0.01, 60.0))
+      ->check(Within(0.01, 60.0))
       ->capture_default_str();
   status->add_flag("--json", flags.json, "One JSON object");
   status->callback([exit_code] { *exit_code = ShowStatus(flags); });

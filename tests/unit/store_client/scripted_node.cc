@@ -63,6 +63,7 @@ void ScriptedNode::Start(bool keep_segments) {
   stopping_ = false;
   incarnation_ = SystemRandom().Next();
   if (!keep_segments) segments_.clear();
+  if (!keep_segments) evicted_.clear();
   acceptor_ = std::thread([this] { Accept(); });
 }
 
@@ -183,6 +184,11 @@ bool ScriptedNode::Misbehave(int fd, const Frame& frame, bool* handled) {
   }
 }
 
+MissReason ScriptedNode::WhyAbsent(const BlockKey& key) const {
+  const bool evicted = evicted_.contains(key) || fault_ == Fault::kLosesSegments;
+  return evicted ? MissReason::kEvicted : MissReason::kNeverStored;
+}
+
 bool ScriptedNode::AnswerMatch(int fd, const Frame& frame) {
   const auto match = wire::Decode<wire::Match>(frame.meta);
   if (!match.ok()) return false;
@@ -192,7 +198,7 @@ bool ScriptedNode::AnswerMatch(int fd, const Frame& frame) {
     for (const BlockKey& key : match->keys) {
       const auto found = segments_.find(key);
       if (found == segments_.end()) {
-        reply.entries.push_back({MissReason::kNeverStored, 0, {}});
+        reply.entries.push_back({WhyAbsent(key), 0, {}});
       } else {
         reply.entries.push_back(
             {MissReason::kNone, found->second.payload.size(), found->second.generation});
@@ -208,15 +214,17 @@ bool ScriptedNode::AnswerGet(int fd, const Frame& frame) {
   if (!get.ok()) return false;
   for (uint32_t index = 0; index < get->items.size(); ++index) {
     std::optional<Stored> segment;
+    MissReason miss;
     {
       const std::lock_guard lock(mutex_);
+      miss = WhyAbsent(get->items[index].key);
       const auto found = segments_.find(get->items[index].key);
       if (found != segments_.end() && fault_ != Fault::kLosesSegments) segment = found->second;
     }
     const bool sent =
         segment ? SendSegment(fd, frame.header.request_id, index, *std::move(segment))
                 : Send(fd, wire::FrameType::kGetReply, frame.header.request_id,
-                       Encode(wire::GetReply{.index = index, .miss = MissReason::kEvicted}));
+                       Encode(wire::GetReply{.index = index, .miss = miss}));
     if (!sent) return false;
   }
   return true;
@@ -301,6 +309,7 @@ bool ScriptedNode::Pause(std::chrono::milliseconds time) {
 void ScriptedNode::Evict(const BlockKey& key) {
   const std::lock_guard lock(mutex_);
   segments_.erase(key);
+  evicted_.insert(key);
 }
 
 bool ScriptedNode::Has(const BlockKey& key) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -86,6 +87,7 @@ class ScriptedNode {
   void Serve(int fd);
   bool Greet(int fd);
   bool Answer(int fd, const Frame& frame, Attempts* attempts);
+  MissReason WhyAbsent(const BlockKey& key) const;  // mutex_ held
   bool AnswerMatch(int fd, const Frame& frame);
   bool AnswerGet(int fd, const Frame& frame);
   bool AnswerReserve(int fd, const Frame& frame, Attempts* attempts);
@@ -112,6 +114,7 @@ class ScriptedNode {
   std::vector<int> open_;
   std::vector<std::thread> threads_;
   std::map<BlockKey, Stored> segments_;
+  std::set<BlockKey> evicted_;
   uint64_t next_token_ = 1;
 };
 
