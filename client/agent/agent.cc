@@ -28,7 +28,7 @@ constexpr Duration kStopGrace = seconds(5);
 // they refer to must still be there.
 struct Agent::Impl {
   Config config;
-  std::function<void()> on_ready;
+  std::function<void(const std::string&)> on_ready;
   MetricsRegistry registry;
   AgentMetrics metrics{registry};
   RequestLog log;
@@ -56,6 +56,7 @@ struct Agent::Impl {
   Status Listen();
   void OnEngineChange();
   void OnSlotChange(uint32_t slot);
+  void SayReady();
   FeedReport Report() const;
   asio::awaitable<void> KeepReporting();
   asio::awaitable<Result<TokenizedRequest>> TokenizeOnLoop(std::string path, std::string body);
@@ -151,7 +152,13 @@ void Agent::Impl::OnEngineChange() {
     for (uint32_t slot = 0; slot < slots->size(); ++slot) OnSlotChange(slot);
   }
   feed.SetReport(Report());
-  if (monitor->ready() && on_ready) std::exchange(on_ready, nullptr)();
+  SayReady();
+}
+
+void Agent::Impl::SayReady() {
+  if (!monitor->ready() || !on_ready) return;
+  const bool on = monitor->identity() != nullptr;
+  std::exchange(on_ready, nullptr)(on ? "on" : "off: " + monitor->cache_problem());
 }
 
 FeedReport Agent::Impl::Report() const {
@@ -245,11 +252,9 @@ void Agent::Impl::Stop() {
 Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Agent::~Agent() { Stop(); }
 
-Result<std::unique_ptr<Agent>> Agent::Start(Config config, std::function<void()> on_ready,
-                                            const StoreMaker& make_store) {
+Result<std::unique_ptr<Agent>> Agent::Start(Config config, const StoreMaker& make_store) {
   auto impl = std::make_unique<Impl>();
   impl->config = std::move(config);
-  impl->on_ready = std::move(on_ready);
   std::unique_ptr<Agent> agent(new Agent(std::move(impl)));
   EMBER_RETURN_IF_ERROR(agent->impl_->Build(make_store));
   return agent;
@@ -259,12 +264,11 @@ uint16_t Agent::port() const { return impl_->server->port(); }
 AgentFeed& Agent::feed() { return impl_->feed; }
 void Agent::Stop() { impl_->Stop(); }
 
-std::string Agent::CacheState() const {
-  std::string out;
+void Agent::OnReady(std::function<void(const std::string& cache)> ready) {
   impl_->OnLoop([&] {
-    out = impl_->monitor->identity() != nullptr ? "on" : "off: " + impl_->monitor->cache_problem();
+    impl_->on_ready = std::move(ready);
+    impl_->SayReady();
   });
-  return out;
 }
 
 Result<TokenizedRequest> Agent::Tokenize(const std::string& path, const std::string& body) {

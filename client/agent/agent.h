@@ -32,7 +32,7 @@ class Agent {
   // when the engine is there. kInvalid, kNotFound, kUnavailable: what in the configuration can't be
   // used.
   // `make_store` is not called when the configuration names no stores.
-  static Result<std::unique_ptr<Agent>> Start(Config config, std::function<void()> on_ready,
+  static Result<std::unique_ptr<Agent>> Start(Config config,
                                               const StoreMaker& make_store = ConnectToStores);
   // The store client for config.stores.
   static Result<std::unique_ptr<StoreClient>> ConnectToStores(const Config& config,
@@ -40,8 +40,9 @@ class Agent {
   ~Agent();
 
   uint16_t port() const;
-  // "cache on" or why it is off; for people.
-  std::string CacheState() const;
+  // Calls `ready` once, on the loop's thread, when the engine is there: with "on", or "off: " and
+  // why there is no cache.
+  void OnReady(std::function<void(const std::string& cache)> ready);
   AgentFeed& feed();
 
   // Blocking, bounded by a deadline. kInvalid: not a request whose tokens can be told.

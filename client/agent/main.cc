@@ -16,6 +16,11 @@ int Fail(int code, const Status& status) {
   return code;
 }
 
+std::string At(http::Origin address, uint16_t port) {
+  address.port = port;
+  return address.ToString();
+}
+
 int Run(const Config& config) {
   // Every thread started from here on inherits the mask; only this one waits for the signals.
   sigset_t signals;
@@ -25,13 +30,18 @@ int Run(const Config& config) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
-  Result<std::unique_ptr<Agent>> agent = Agent::Start(config, [] { spdlog::info("ready"); });
+  Result<std::unique_ptr<Agent>> agent = Agent::Start(config);
   if (!agent.ok()) return Fail(1, agent.status());
   auto grpc = AgentServer::Listen(config.grpc, config.replica_id, **agent);
   if (!grpc.ok()) return Fail(1, grpc.status());
-  spdlog::info("replica {}: http {}:{}, grpc {}:{}, engine {}, {} stores", config.replica_id,
-               config.listen.host, (*agent)->port(), config.grpc.host, (*grpc)->port(),
-               config.engine.ToString(), config.stores.size());
+  const std::string addresses =
+      fmt::format("replica={} http={} grpc={} engine={} stores={}", config.replica_id,
+                  At(config.listen, (*agent)->port()), At(config.grpc, (*grpc)->port()),
+                  config.engine.ToString(), config.stores.size());
+  spdlog::info("listening {}", addresses);
+  (*agent)->OnReady([addresses](const std::string& cache) {
+    spdlog::info("ready {} cache={}", addresses, cache);
+  });
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");

@@ -48,7 +48,7 @@ void AgentFixture::StartAgent(bool with_store) {
   config.slot_dir = folder_;
   config.replica_id = "a";
   if (with_store) config.stores.push_back({"127.0.0.1", 1});
-  auto agent = Agent::Start(config, nullptr, [this](const Config&, MetricsRegistry&) {
+  auto agent = Agent::Start(config, [this](const Config&, MetricsRegistry&) {
     auto store = std::make_unique<FakeStore>();
     store_ = store.get();
     return Result<std::unique_ptr<StoreClient>>(std::move(store));

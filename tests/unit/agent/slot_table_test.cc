@@ -43,9 +43,9 @@ class SlotTableTest : public ::testing::Test {
     lease.SetContent({true, std::move(tokens)});
   }
 
-  boost::asio::io_context context_;
   std::vector<uint32_t> changes_;
   SlotTable table_{2, [this](uint32_t slot) { changes_.push_back(slot); }};
+  boost::asio::io_context context_;  // suspended coroutines die first
 };
 
 TEST_F(SlotTableTest, ChoosesTheLongestPrefixElseTheLeastRecentlyUsed) {
