@@ -50,8 +50,9 @@ bool IsHttpError(error_code ec) {
 
 }  // namespace
 
-HttpExchange::HttpExchange(asio::any_io_executor strand, std::shared_ptr<UpstreamStore> store,
-                           Origin origin, const ExchangeOptions& options)
+HttpExchange::HttpExchange(const asio::any_io_executor& strand,
+                           std::shared_ptr<UpstreamStore> store, Origin origin,
+                           const ExchangeOptions& options)
     : store_(std::move(store)),
       origin_(std::move(origin)),
       options_(options),

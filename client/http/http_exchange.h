@@ -18,7 +18,7 @@ namespace ember::http {
 class HttpExchange final : public Exchange {
  public:
   // Takes over one reservation at `store`.
-  HttpExchange(boost::asio::any_io_executor strand, std::shared_ptr<UpstreamStore> store,
+  HttpExchange(const boost::asio::any_io_executor& strand, std::shared_ptr<UpstreamStore> store,
                Origin origin, const ExchangeOptions& options);
   ~HttpExchange() override;
 

@@ -13,8 +13,8 @@ constexpr size_t kReadSize = 16 << 10;
 constexpr size_t kMaxBuffered = 128 << 10;  // a reply's head of 64 KiB and a read behind it
 }  // namespace
 
-UpstreamConnection::UpstreamConnection(asio::any_io_executor executor)
-    : socket(std::move(executor)), buffer(kMaxBuffered) {
+UpstreamConnection::UpstreamConnection(const asio::any_io_executor& executor)
+    : socket(executor), buffer(kMaxBuffered) {
   buffer.reserve(kReadSize);
 }
 
@@ -121,6 +121,7 @@ void UpstreamStore::Close() {
   std::vector<Doomed> doomed;
   std::lock_guard lock(mutex_);
   closed_ = true;
+  doomed.reserve(peers_.size());
   sweep_timer_.cancel();
   for (auto& [origin, peer] : peers_) doomed.push_back(std::exchange(peer.idle, {}));
   idle_ = 0;

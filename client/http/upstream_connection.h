@@ -19,7 +19,7 @@
 namespace ember::http {
 
 struct UpstreamConnection {
-  explicit UpstreamConnection(boost::asio::any_io_executor executor);
+  explicit UpstreamConnection(const boost::asio::any_io_executor& executor);
   // The peer has neither closed nor sent anything: it can take a request.
   bool LooksAlive();
 

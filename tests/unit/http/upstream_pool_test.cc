@@ -66,6 +66,19 @@ TEST_F(UpstreamPoolTest, ADeadKeptConnectionIsTriedAgainOnAFreshOneOnce) {
   EXPECT_EQ(upstream.accepted(), 2);
 }
 
+TEST_F(UpstreamPoolTest, AKeptConnectionThatDiesWithinAReplyIsNotTriedAgain) {
+  FakeUpstream upstream([](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send(kOk);
+    peer.ReadMessage();
+    peer.Send("HTTP/1.1 20");
+  });
+  UpstreamPool pool(loop_);
+  EXPECT_TRUE(Call(pool, upstream.origin()).ok());
+  EXPECT_EQ(Call(pool, upstream.origin()).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(upstream.accepted(), 1);
+}
+
 TEST_F(UpstreamPoolTest, AFreshConnectionThatDiesIsNotTriedAgain) {
   FakeUpstream upstream([](TestSocket& peer) { peer.ReadMessage(); });
   UpstreamPool pool(loop_);
