@@ -27,6 +27,8 @@ class SegmentMemory {
   virtual std::optional<Extent> Allocate(uint64_t length) = 0;
   // `extent` exactly as Allocate returned it, once.
   virtual void Free(const Extent& extent) = 0;
+  // All of it is about to be written.
+  virtual void Prepare(const Extent& extent) = 0;
   virtual MutableByteSpan At(const Extent& extent) = 0;
 
   // Bytes that Allocate reserves for a request of `length`.

@@ -102,6 +102,7 @@ Result<WriteGrant> ShardEngine::BeginWrite(OwnerId owner, const AttemptToken& to
     return InvalidError("a segment is written in order, within its length");
   }
   attempt->writing = true;
+  if (offset == 0) index_.memory().Prepare(attempt->entry.extent);
   return WriteGrant(this, token, attempt,
                     index_.memory().At(attempt->entry.extent).subspan(offset, length));
 }

@@ -3,11 +3,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace ember::kv {
 namespace {
+
+// How much is made present at once, ahead of its first use.
+constexpr uint64_t kPopulateStep = 2 << 20;
 
 Status SystemError(const char* what) {
   const int error = errno;
@@ -16,11 +20,21 @@ Status SystemError(const char* what) {
                                             : UnavailableError(std::move(message));
 }
 
+uint64_t PhysicalMemory() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Arena>> Arena::Make(uint64_t capacity, bool prealloc) {
   capacity = capacity / kGranule * kGranule;
   if (capacity == 0) return InvalidError("segment memory of less than one page");
+  const uint64_t machine = PhysicalMemory();
+  if (capacity > machine) {
+    return NoSpaceError("segment memory of " + std::to_string(capacity >> 20) +
+                        " MiB, but the machine has " + std::to_string(machine >> 20) + " MiB");
+  }
   const int fd = memfd_create("ember-arena", MFD_CLOEXEC);
   if (fd < 0) return SystemError("memfd_create");
   // With the arena below owning it, every later return frees the descriptor and the mapping.
@@ -40,8 +54,11 @@ Result<std::unique_ptr<Arena>> Arena::Make(uint64_t capacity, bool prealloc) {
   (void)madvise(base, capacity, MADV_HUGEPAGE);
   // Segments must not be in core dumps: they are large, and other people's prompts.
   (void)madvise(base, capacity, MADV_DONTDUMP);
-  if (prealloc && madvise(base, capacity, MADV_POPULATE_WRITE) != 0) {
-    return SystemError("preallocating segment memory");
+  if (prealloc) {
+    if (madvise(base, capacity, MADV_POPULATE_WRITE) != 0) {
+      return SystemError("preallocating segment memory");
+    }
+    arena->present_ = capacity;
   }
   return arena;
 }
@@ -56,6 +73,16 @@ std::optional<Extent> Arena::Allocate(uint64_t length) {
   std::optional<uint64_t> offset = space_.Take(rounded);
   if (!offset) return std::nullopt;
   return Extent{*offset, rounded};
+}
+
+// One call for many pages is cheaper than a fault for each while the kernel copies a payload in. If
+// it fails, the faults do the same.
+void Arena::Prepare(const Extent& extent) {
+  if (extent.end() <= present_) return;
+  const uint64_t steps = (extent.end() + kPopulateStep - 1) / kPopulateStep;
+  const uint64_t end = std::min(capacity_, steps * kPopulateStep);
+  (void)madvise(base_ + present_, end - present_, MADV_POPULATE_WRITE);
+  present_ = end;
 }
 
 }  // namespace ember::kv

@@ -1,6 +1,6 @@
 // Arena: a shard's segment memory: one memfd, mapped once, of a fixed size that is never exceeded.
 //
-// Pages come from the kernel when they are first written, unless Prealloc asked for them before.
+// Pages come from the kernel 2 MiB ahead of their first use, unless `prealloc` took them all before.
 // Extents are multiples of 4 KiB and start on a page, as direct I/O and mapping by other processes
 // need it; so a segment loses less than 4 KiB to rounding.
 // Concurrency: the shard's thread only. It owns the mapping; spans from At die with it.
@@ -18,8 +18,8 @@ class Arena final : public SegmentMemory {
  public:
   static constexpr uint64_t kGranule = 4096;
 
-  // `capacity` is rounded down to whole granules. kInvalid below one; kNoSpace or kUnavailable with
-  // the system's reason. `prealloc` makes every page present now, which fails if memory is short.
+  // `capacity` is rounded down to whole granules. kInvalid below one; kNoSpace above
+  // what the machine has; else kNoSpace or kUnavailable with the system's reason. `prealloc` makes every page present now, which fails if memory is short.
   static Result<std::unique_ptr<Arena>> Make(uint64_t capacity, bool prealloc);
   ~Arena() override;
   Arena(const Arena&) = delete;
@@ -27,6 +27,7 @@ class Arena final : public SegmentMemory {
 
   std::optional<Extent> Allocate(uint64_t length) override;
   void Free(const Extent& extent) override { space_.Give(extent.offset, extent.length); }
+  void Prepare(const Extent& extent) override;
   MutableByteSpan At(const Extent& extent) override {
     return {base_ + extent.offset, extent.length};
   }
@@ -46,6 +47,7 @@ class Arena final : public SegmentMemory {
   const int fd_;
   std::byte* const base_;
   const uint64_t capacity_;
+  uint64_t present_ = 0;  // pages below this offset have been asked for
   FreeSpace space_;
 };
 

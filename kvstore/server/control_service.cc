@@ -64,6 +64,12 @@ class StoreControl final : public rpc::StoreControl::Service {
 
 // The library writes its own format to stderr; its words belong in our log.
 void LogFromGrpc(gpr_log_func_args* args) {
+  const bool error = args->severity == GPR_LOG_SEVERITY_ERROR;
+  spdlog::log(error ? spdlog::level::warn : spdlog::level::debug, "grpc message=\"{}\"",
+              args->message);
+}
+// While it starts: a port in use is reported by us, in one line.
+void LogFromGrpcAtStart(gpr_log_func_args* args) {
   spdlog::debug("grpc message=\"{}\"", args->message);
 }
 
@@ -78,7 +84,7 @@ struct ControlService::Impl {
 
 Result<std::unique_ptr<ControlService>> ControlService::Start(const io::Endpoint& endpoint,
                                                               StatusSource status) {
-  gpr_set_log_function(LogFromGrpc);
+  gpr_set_log_function(LogFromGrpcAtStart);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto impl = std::make_unique<Impl>(std::move(status));
@@ -89,6 +95,7 @@ Result<std::unique_ptr<ControlService>> ControlService::Start(const io::Endpoint
   builder.AddListeningPort(endpoint.ToString(), grpc::InsecureServerCredentials(), &impl->port);
   builder.RegisterService(&impl->control);
   impl->server = builder.BuildAndStart();
+  gpr_set_log_function(LogFromGrpc);
   if (impl->server == nullptr || impl->port == 0) {
     return UnavailableError("listen on " + endpoint.ToString() + ": address in use or not ours");
   }

@@ -9,7 +9,6 @@ namespace {
 constexpr size_t kReceivePiece = 256 << 10;
 // How much a peer that broke the protocol may still send while it reads why it is being closed.
 constexpr uint64_t kFarewellBytes = 1 << 20;
-constexpr Duration kFarewellTime = milliseconds(500);
 
 double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -269,7 +268,7 @@ void DataConnection::AddGetReply(uint64_t request_id, uint32_t index, const wire
 // connection, and the reason might be lost.
 io::Task<void> DataConnection::SayFarewell(const Status& why) {
   watch_.Unlimit();
-  watch_.Limit(kFarewellTime);
+  watch_.Limit(context_->options.farewell_timeout);
   const wire::ErrorReply error{why.code(), std::string(why.message())};
   replies_.Add(wire::FrameType::kError, 0, Encode(error));
   if ((co_await replies_.Flush()).ok()) co_await reader_.Drain(kFarewellBytes);

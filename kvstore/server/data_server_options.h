@@ -25,6 +25,8 @@ struct DataServerOptions {
   Duration idle_timeout = seconds(1800);  // between frames
   Duration stall_timeout = seconds(20);   // no byte within a frame; no MiB of a reply taken
   Duration frame_timeout = seconds(120);  // a whole frame, payload included
+  // How long a peer that broke the protocol may read why, before it is closed.
+  Duration farewell_timeout = milliseconds(500);
   Duration sweep_interval = milliseconds(200);  // how often deadlines are looked at
 };
 

@@ -1,0 +1,100 @@
+#include "kvstore/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ember::kv {
+namespace {
+
+using ::testing::HasSubstr;
+
+ParsedConfig Parse(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "ember-store");
+  return ParseConfig(static_cast<int>(flags.size()), flags.data());
+}
+
+TEST(ConfigTest, ListensOnLoopbackOnlyUnlessTold) {
+  const ParsedConfig parsed = Parse({});
+  ASSERT_TRUE(parsed.config) << parsed.output;
+  EXPECT_EQ(parsed.config->listen.ToString(), "127.0.0.1:7101");
+  EXPECT_EQ(parsed.config->grpc->host, "127.0.0.1");
+  EXPECT_EQ(parsed.config->admin->host, "127.0.0.1");
+  EXPECT_EQ(parsed.config->memory_bytes, 512u << 20);
+  EXPECT_EQ(parsed.config->max_segment_bytes, 64u << 20);
+}
+
+TEST(ConfigTest, ReadsEveryFlag) {
+  const ParsedConfig parsed =
+      Parse({"--node-id=s2", "--listen", "127.0.0.1:9", "--grpc=off", "--admin=[::1]:8",
+             "--memory=1.5GiB", "--prealloc", "--max-segment=4MiB", "--io=epoll",
+             "--log-level=warn", "--peers=s1=10.0.0.1:9,s2=127.0.0.1:9"});
+  ASSERT_TRUE(parsed.config) << parsed.output;
+  EXPECT_EQ(parsed.config->node_id, "s2");
+  EXPECT_EQ(parsed.config->listen.port, 9);
+  EXPECT_FALSE(parsed.config->grpc);
+  EXPECT_EQ(parsed.config->admin->ToString(), "[::1]:8");
+  EXPECT_EQ(parsed.config->memory_bytes, 3u << 29);
+  EXPECT_TRUE(parsed.config->prealloc);
+  EXPECT_EQ(parsed.config->max_segment_bytes, 4u << 20);
+  EXPECT_EQ(parsed.config->backend, io::Backend::kEpoll);
+  EXPECT_EQ(parsed.config->peers->members.size(), 2u);
+}
+
+TEST(ConfigTest, ASmallMemoryLimitsTheSegment) {
+  EXPECT_LT(Parse({"--memory=1MiB"}).config->max_segment_bytes, 1u << 20);
+}
+
+TEST(ConfigTest, EveryMistakeIsOneLineThatNamesTheFlag) {
+  const std::pair<std::vector<const char*>, const char*> cases[] = {
+      {{"--frobnicate"}, "--frobnicate"},
+      {{"positional"}, "positional"},
+      {{"--listen=nowhere"}, "--listen"},
+      {{"--listen=127.0.0.1:70000"}, "--listen"},
+      {{"--listen=::1:7101"}, "--listen"},
+      {{"--grpc=x"}, "--grpc"},
+      {{"--admin=:"}, "--admin"},
+      {{"--memory=lots"}, "--memory"},
+      {{"--memory=-1"}, "--memory"},
+      {{"--memory=1e400"}, "--memory"},
+      {{"--memory=1000KiB"}, "--memory"},
+      {{"--memory=1MiB", "--max-segment=2MiB"}, "--max-segment"},
+      {{"--max-segment=65MiB"}, "--max-segment"},
+      {{"--max-segment=0"}, "--max-segment"},
+      {{"--io=magic"}, "--io"},
+      {{"--log-level=loud"}, "--log-level"},
+      {{"--node-id=two words"}, "--node-id"},
+      {{"--node-id="}, "--node-id"},
+      {{"--listen=0.0.0.0:7101"}, "--peers"},
+      {{"--peers=s2=127.0.0.1:7101"}, "--node-id=s1"},
+      {{"--peers=s1=127.0.0.1:7102"}, "--listen"},
+      {{"--peers=s1"}, "--peers"},
+      {{"--peers=s1=127.0.0.1:7101,s1=127.0.0.1:7102"}, "--peers"},
+  };
+  for (const auto& [flags, want] : cases) {
+    const ParsedConfig parsed = Parse(flags);
+    EXPECT_FALSE(parsed.config) << flags[0];
+    EXPECT_EQ(parsed.exit_code, 2) << flags[0];
+    EXPECT_THAT(parsed.output, HasSubstr(want));
+    EXPECT_EQ(parsed.output.find('\n'), std::string::npos) << parsed.output;
+  }
+}
+
+TEST(ConfigTest, HelpIsNotAMistake) {
+  const ParsedConfig help = Parse({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.output, HasSubstr("Examples:"));
+  EXPECT_EQ(Parse({"--version"}).exit_code, 0);
+}
+
+TEST(ConfigTest, Sizes) {
+  EXPECT_EQ(*ParseByteSize("4096"), 4096u);
+  EXPECT_EQ(*ParseByteSize("4KiB"), 4096u);
+  EXPECT_EQ(*ParseByteSize("2MB"), 2'000'000u);
+  EXPECT_EQ(*ParseByteSize("0.5GiB"), 512u << 20);
+  for (const char* bad : {"", "MiB", "4 MiB", "4mib", "nan", "inf", "-4", "4MiBs", "1e30GiB"}) {
+    EXPECT_FALSE(ParseByteSize(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace ember::kv
