@@ -13,7 +13,7 @@ constexpr char kDescription[] =
 
 constexpr char kFooter[] =
     "Addresses: --stores takes data addresses (7101), --store-grpc and --router-grpc take control\n"
-    "addresses (7201, 7202); $EMBER_STORES, $EMBER_STORE_GRPC and $EMBER_ROUTER_GRPC set their defaults.\n\n"
+    "addresses (7201, 8081); $EMBER_STORES, $EMBER_STORE_GRPC and $EMBER_ROUTER_GRPC set their defaults.\n\n"
     "Examples:\n"
     "  ember up                                 a store and a router on loopback; Ctrl-C stops them\n"
     "  ember status                             what they hold and do\n"

@@ -13,7 +13,7 @@ namespace {
 
 struct StatusFlags {
   std::string stores = EnvironmentOr(kStoreGrpcVariable, "127.0.0.1:7201");
-  std::string router = EnvironmentOr(kRouterGrpcVariable, "127.0.0.1:7202");
+  std::string router = EnvironmentOr(kRouterGrpcVariable, "127.0.0.1:8081");
   double timeout_seconds = 2;
   bool json = false;
 };
@@ -169,7 +169,7 @@ void AddStatusCommand(CLI::App* app, int* exit_code) {
       "did not have to compute again, as they counted it.\n\n"
       "Examples:\n"
       "  ember status\n"
-      "  ember status --store-grpc 10.0.0.1:7201,10.0.0.2:7201 --router-grpc 10.0.0.9:7202\n"
+      "  ember status --store-grpc 10.0.0.1:7201,10.0.0.2:7201 --router-grpc 10.0.0.9:8081\n"
       "  watch -n1 ember status\n"
       "  ember status --json | jq .stores[].segments\n\n"
       "Exit codes: 0 all reachable, 1 something is not, 2 wrong usage.");

@@ -12,18 +12,28 @@ namespace ember::cli {
 namespace {
 
 constexpr Duration kStartPatience = seconds(20);
-constexpr Duration kStopGrace = seconds(5);
+constexpr Duration kStopGrace = seconds(12);  // the router's own is 10 s
+
+// The programs' own defaults, which the other commands use too.
+constexpr char kStoreListen[] = "127.0.0.1:7101";
+constexpr char kStoreGrpc[] = "127.0.0.1:7201";
+constexpr char kRouterGrpc[] = "127.0.0.1:8081";
 
 struct UpFlags {
   std::string memory = "512MiB";
   std::vector<std::string> replicas;
   std::string policy = "cache_aware";
-  std::string store_listen = "127.0.0.1:7101";
-  std::string store_grpc = "127.0.0.1:7201";
+  std::string store_listen = kStoreListen;
+  std::string store_grpc = kStoreGrpc;
   std::string store_admin = "127.0.0.1:7301";
   std::string router_listen = "127.0.0.1:8080";
-  std::string router_grpc = "127.0.0.1:7202";
+  std::string router_grpc = kRouterGrpc;
 };
+
+// " --flag=value", or nothing when the flag's default is that already.
+std::string FlagText(const char* flag, const std::string& value, const char* fallback) {
+  return value == fallback ? "" : std::string(" ") + flag + "=" + value;
+}
 
 // The signals that `ember up` waits for; blocked before any thread starts, so that all of them inherit
 // that.
@@ -88,7 +98,7 @@ class Pair {
     for (;;) {
       if (Answers(&FetchStoreStatus, flags_.store_grpc) &&
           Answers(&FetchRouterStatus, flags_.router_grpc)) {
-        return std::nullopt;
+        return Look(Duration::zero());  // or was it somebody else's, and ours could not start?
       }
       if (std::optional<int> code = Look(milliseconds(50))) return code;
       if (std::chrono::steady_clock::now() > deadline) {
@@ -139,13 +149,15 @@ class Pair {
         "  chat     http://%s/v1/chat/completions   OpenAI API, %zu replicas\n"
         "  store    %s   for agents: --stores=%s\n"
         "  metrics  http://%s/metrics\n\n"
-        "Try:  ember status --store-grpc=%s --router-grpc=%s\n"
-        "      ember put FILE --name N --stores=%s\n"
+        "Try:  ember status%s%s\n"
+        "      ember put FILE --name N%s\n"
         "%s"
         "Ctrl-C stops both.\n",
         flags_.router_listen.c_str(), flags_.replicas.size(), flags_.store_listen.c_str(),
-        flags_.store_listen.c_str(), flags_.store_admin.c_str(), flags_.store_grpc.c_str(),
-        flags_.router_grpc.c_str(), flags_.store_listen.c_str(),
+        flags_.store_listen.c_str(), flags_.store_admin.c_str(),
+        FlagText("--store-grpc", flags_.store_grpc, kStoreGrpc).c_str(),
+        FlagText("--router-grpc", flags_.router_grpc, kRouterGrpc).c_str(),
+        FlagText("--stores", flags_.store_listen, kStoreListen).c_str(),
         flags_.replicas.empty()
             ? "No replica yet: add --replica=NAME,http=HOST:PORT,grpc=HOST:PORT for each agent.\n"
             : "");

@@ -8,8 +8,8 @@
 namespace ember {
 namespace {
 
-// Keeps one batch well inside the nodes' reservation deadline, and lets loads in between.
-constexpr uint64_t kMaxBatchBytes = 64 << 20;
+// What a batch reserves at once: little enough for small nodes, and lets loads in between.
+constexpr uint64_t kMaxBatchBytes = 16 << 20;
 constexpr size_t kMaxBatchHeaderBytes = wire::kMaxMetaBytes / 2;
 
 std::string NameOf(const cluster::Connection& connection) {
