@@ -121,7 +121,7 @@ std::vector<Candidate> Router::Candidates(const Routing& routing) const {
     const ReplicaSet::Member& m = parts_.replicas->at(n);
     const bool wanted = routing.options.pin.empty() || routing.options.pin == m.config.id;
     if (!wanted || !m.view.healthy || (routing.tried >> n & 1) != 0) continue;
-    candidates.push_back({.replica = &m.view, .service_ms = m.service_ms});
+    candidates.push_back({.replica = &m.view, .service_ms = m.service_ms, .number = n});
   }
   return candidates;
 }
@@ -137,8 +137,7 @@ void Router::Match(const Routing& routing, std::vector<Candidate>* candidates,
   };
   for (Candidate& c : *candidates) {
     if (c.replica->ns != prompt.ns || !routing.options.use_cache) continue;
-    const ReplicaNumber n = parts_.replicas->NumberOf(*parts_.replicas->Find(c.replica->id));
-    c.match.device_tokens = tokens(found.replica_blocks[n], *c.replica);
+    c.match.device_tokens = tokens(found.replica_blocks[c.number], *c.replica);
     if (routing.options.use_store) input->store_tokens = tokens(found.store_blocks, *c.replica);
   }
   input->tokens_known = true;
@@ -185,7 +184,19 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   }
   AttemptResult result = co_await parts_.forwarder->Forward(request, writer, attempt);
   parts_.index->Settle(replica, presumed);
+  CorrectStore(*routing, cost, result);
   co_return result;
+}
+
+void Router::CorrectStore(const Routing& routing, const CandidateCost* cost,
+                          const AttemptResult& result) {
+  if (cost == nullptr || cost->remote_tokens == 0 || !result.cached_tokens) return;
+  if (result.relay.status != 200) return;
+  const uint32_t per_block = parts_.replicas->Find(cost->replica)->view.tokens_per_block;
+  const uint64_t expected = uint64_t{cost->local_tokens} + cost->remote_tokens;
+  if (per_block == 0 || *result.cached_tokens + per_block > expected) return;
+  parts_.index->ForgetStored(routing.prompt->ns, routing.prompt->chain,
+                             *result.cached_tokens / per_block);
 }
 
 asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* routing,

@@ -59,6 +59,8 @@ class Router {
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
                                                 http::ResponseWriter& writer, Routing* routing,
                                                 const RoutingDecision& decision);
+  // Tells the index when the store did not have what the decision counted on.
+  void CorrectStore(const Routing& routing, const CandidateCost* cost, const AttemptResult& result);
   // Another attempt is allowed, and there is a replica for it.
   bool MayRetry(const Routing& routing) const;
   // Answers with an error of our own.

@@ -38,7 +38,7 @@ class ReplicaSet {
     ReplicaTotals totals;
     std::string model;
     bool agent_connected = false;
-    double service_ms = 0;  // moving average of a request's time at the replica
+    double service_ms = 0;  // moving average of a request's time there after its prefill
     uint32_t under_way() const { return static_cast<uint32_t>(flights.size()); }
 
    private:

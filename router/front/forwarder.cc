@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "router/front/reply_observer.h"
 
 namespace ember::router {
@@ -25,6 +27,13 @@ std::string KnownRoute(std::string_view route) {
     if (route == RouteName(r)) return std::string(route);
   }
   return "";
+}
+
+std::optional<uint64_t> ReadCount(std::string_view text) {
+  uint64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
+  return n;
 }
 
 std::string RetryReasonOf(const http::RelayOutcome& relay) {
@@ -73,6 +82,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   };
   relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome&) {
     flight.PrefillDone();
+    result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
     result.route = KnownRoute(head.headers.Get("x-ember-route"));
     head.headers.Set("x-ember-replica", member.config.id);
     head.headers.Set("x-ember-policy", std::string(attempt.policy));
@@ -87,8 +97,10 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   result.usage = observer.Usage();
   JudgeHealth(attempt.replica, &result);
   if (result.relay.end == http::RelayEnd::kDone) {
-    replicas_.ObserveService(attempt.replica,
-                             ToMilliseconds(result.relay.ended_at - result.relay.started_at));
+    // A stream shows when its prefill ended; of a whole reply we see only the end.
+    const TimePoint from =
+        result.relay.event_stream ? result.relay.first_byte_at : result.relay.started_at;
+    replicas_.ObserveService(attempt.replica, ToMilliseconds(result.relay.ended_at - from));
   }
   co_return result;
 }

@@ -32,8 +32,9 @@ struct Attempt {
 
 struct AttemptResult {
   http::RelayOutcome relay;
-  std::string route;  // as the agent said; empty: it did not
-  std::optional<ReplyUsage> usage;
+  std::string route;                      // as the agent said; empty: it did not
+  std::optional<uint64_t> cached_tokens;  // as the agent said in its reply's head
+  std::optional<ReplyUsage> usage;        // as the engine counted
   // Set when nothing was sent to the client and another replica may do better: "connect", "reset",
   // "busy" or "status_503".
   std::string retry_reason;

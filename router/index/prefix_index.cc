@@ -66,6 +66,16 @@ void PrefixIndex::Settle(ReplicaNumber replica, Presumption presumption) {
   }
 }
 
+void PrefixIndex::ForgetStored(const NamespaceId& ns, std::span<const BlockHash> chain,
+                               size_t from) {
+  for (size_t i = from; i < chain.size(); ++i) {
+    const auto it = entries_.find({ns, chain[i]});
+    if (it == entries_.end()) continue;
+    it->second.in_store = false;
+    if (it->second.holders == 0) Erase(it);
+  }
+}
+
 PrefixLookup PrefixIndex::Lookup(const NamespaceId& ns, std::span<const BlockHash> chain) {
   PrefixLookup found;
   uint64_t alive = ~uint64_t{0};

@@ -57,6 +57,10 @@ class PrefixIndex {
   // The request is over: the replica's next report knows better. An unknown number is ignored.
   void Settle(ReplicaNumber replica, Presumption presumption);
 
+  // The store turned out not to have the chain from block `from` on. A later report of a holder
+  // (who pushes what it holds) makes it presumed again.
+  void ForgetStored(const NamespaceId& ns, std::span<const BlockHash> chain, size_t from);
+
   // Longest unbroken prefix per holder. Marks the matched blocks as used.
   PrefixLookup Lookup(const NamespaceId& ns, std::span<const BlockHash> chain);
 

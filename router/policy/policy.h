@@ -17,7 +17,8 @@ namespace ember::router {
 struct Candidate {
   const Replica* replica = nullptr;  // never null; lives as long as the call
   PrefixMatch match;                 // of this prompt; zero when its tokens are unknown
-  double service_ms = 0;             // mean time that a request holds a slot here; 0: unknown
+  double service_ms = 0;  // mean time that a request holds a slot after its prefill; 0: unknown
+  uint32_t number = 0;    // the caller's own; policies don't look at it
 };
 
 struct PolicyInput {

@@ -115,6 +115,19 @@ TEST(PrefixIndex, MemoryIsBoundedAndTheOldestChainsLoseTheirEndsFirst) {
   EXPECT_EQ(index.blocks(), 8u);
 }
 
+TEST(PrefixIndex, WhatTheStoreLackedIsForgottenUntilItIsReportedAgain) {
+  PrefixIndex index(1000);
+  index.Reset(1, Ns(1), {{0, Chain("abcd")}});
+  index.ForgetStored(Ns(1), Chain("abcd"), 2);
+  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).store_blocks, 2u);
+  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 4u) << "its holder still has it";
+  index.SetHeld(1, {1, Chain("abcx")});
+  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcx")).store_blocks, 4u);
+  index.RemoveReplica(1);
+  index.ForgetStored(Ns(1), Chain("abcx"), 0);
+  EXPECT_EQ(index.blocks(), 0u);
+}
+
 TEST(PrefixIndex, PresumptionsOfAReplicaThatNeverReportsAreBounded) {
   PrefixIndex index(100000);
   for (int i = 0; i < 5000; ++i) index.Presume(3, Ns(1), Chain("p" + std::to_string(i)));

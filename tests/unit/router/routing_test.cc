@@ -122,6 +122,26 @@ TEST_F(Routing, HeadersThatSwitchCachesOffSwitchOffTheirMatches) {
   EXPECT_THAT(candidate("x-ember-cache: off\r\n"), Not(HasSubstr("960")));
 }
 
+TEST_F(Routing, AReplyThatBeliesTheStoreCorrectsTheIndex) {
+  // It counts on 960 stored tokens and gets none: its replies say recompute, 0 cached.
+  FakeReplica poor(
+      Answering(JsonReply(200, "{}", "x-ember-route: recompute\r\nx-ember-cached-tokens: 0\r\n")));
+  RouterFixture alone({poor.origin()},
+                    [](ServiceOptions& o) { o.router.default_policy = FindPolicy("cache_aware"); });
+  alone.agents.answer = router.agents.answer;
+  alone.OnLoop([&] {
+    alone.service->feed().OnSnapshot(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}, 10));
+    alone.service->feed().OnHeld(0, {0, {}});
+  });
+  const auto store_tokens = [&] {
+    alone.Ask(Post("{\"seed\":1}"));
+    alone.OnLoop([&] { alone.service->feed().OnHeld(0, {0, {}}); });
+    return alone.Page("/ember/explain?n=1");
+  };
+  EXPECT_THAT(store_tokens(), HasSubstr("\"store_tokens\":960"));
+  EXPECT_THAT(store_tokens(), HasSubstr("\"store_tokens\":0"));
+}
+
 TEST_F(Routing, TokensAreAskedForOnceABodyAndOnlyByPoliciesThatUseThem) {
   Feed(0, Snapshot("r1", {}));
   for (const char* policy : {"random", "round_robin", "least_loaded", "sticky"}) {
