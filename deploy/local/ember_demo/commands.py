@@ -6,7 +6,7 @@ HOST = "127.0.0.1"
 
 # Request headers that the router and the agents understand, and reply headers that they add.
 POLICY = "x-ember-policy"
-PIN = "x-ember-replica-pin"
+PIN = "x-ember-pin"
 STORE = "x-ember-store"
 REQUEST_ID = "x-ember-request-id"
 CONVERSATION = "X-Conversation-Id"

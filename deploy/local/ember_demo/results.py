@@ -14,6 +14,13 @@ MODES = {
 }
 # The ways of reading the same second turn.
 WAYS = ("recompute", "local", "remote", "after kills")
+# Where each of them must have been answered, and from what: (replica, route).
+PLACES = {
+    "recompute": ("r2", "recompute"),
+    "local": ("r1", "local"),
+    "remote": ("r2", "remote"),
+    "after kills": ("r1", "remote"),
+}
 
 
 @dataclasses.dataclass(frozen=True)

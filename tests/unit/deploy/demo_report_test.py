@@ -51,13 +51,16 @@ def canned():
                 f"four-ways-{n}",
                 turn("first", 5000, 5, 1000),
                 {
-                    "recompute": turn("recompute", 5000 + n, 5, 1040, route="recompute"),
+                    "recompute": turn(
+                        "recompute", 5000 + n, 5, 1040, replica="r2", route="recompute"
+                    ),
                     "local": turn("local", 100 + n, 1020, 25),
                     "remote": turn(
                         "remote",
                         300 + n,
                         960,
                         85,
+                        replica="r2",
                         route="remote",
                         work=dict(work, transfer_ms=9.0 + n),
                     ),
@@ -154,6 +157,11 @@ class ChecksTest(unittest.TestCase):
         results.four_ways[2].second["remote"].answer = "Clara."
         self.assertEqual(broken(results), {"greedy answers are equal in all four ways"})
         self.assertEqual(metric(results, "equal_answers")["value"], 0.75)
+
+    def test_a_turn_answered_elsewhere_than_forced_is_seen(self):
+        results = canned()
+        results.four_ways[3].second["remote"].replica = "r1"
+        self.assertEqual(broken(results), {"each way has its replica and route"})
 
     def test_a_missing_way_is_not_an_equal_answer(self):
         results = canned()
