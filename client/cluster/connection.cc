@@ -53,12 +53,14 @@ void Connection::SetDeadline(TimePoint deadline) {
 
 void Connection::Close() {
   usable_ = false;
+  closed_ = true;
   stream_->Close();
 }
 
 Status Connection::Break(const Status& why) {
   usable_ = false;
   if (late_) return DeadlineError(stream_->peer_name() + ": no answer in time");
+  if (closed_) return CancelledError(stream_->peer_name() + ": closed");
   return why.WithContext(stream_->peer_name());
 }
 
@@ -76,13 +78,45 @@ io::Task<Status> Connection::SendParts(std::span<const ByteSpan> parts) {
   co_return OkStatus();
 }
 
+io::Task<Status> Connection::Fill(size_t needed) {
+  if (begin_ > 0) {
+    std::memmove(input_.data(), input_.data() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+  }
+  while (end_ < needed) {
+    Result<size_t> read = co_await stream_->ReadSome(MutableByteSpan(input_).subspan(end_));
+    if (!read.ok()) co_return Break(read.status());
+    if (*read == 0) co_return Break(UnavailableError("closed the connection"));
+    end_ += *read;
+  }
+  co_return OkStatus();
+}
+
+size_t Connection::TakeBuffered(MutableByteSpan out) {
+  const size_t size = std::min(out.size(), end_ - begin_);
+  std::memcpy(out.data(), input_.data() + begin_, size);
+  begin_ += size;
+  return size;
+}
+
+io::Task<Status> Connection::ReadMeta(MutableByteSpan meta) {
+  if (const size_t needed = std::min(meta.size(), kInputBytes); buffered().size() < needed) {
+    EMBER_CO_RETURN_IF_ERROR(co_await Fill(needed));
+  }
+  const MutableByteSpan rest = meta.subspan(TakeBuffered(meta));
+  if (Result<size_t> read = co_await io::ReadExactly(*stream_, rest); !read.ok()) {
+    co_return Break(UnavailableError("closed the connection within a reply"));
+  }
+  co_return OkStatus();
+}
+
 io::Task<Result<Reply>> Connection::ReadReply(wire::FrameType type, uint64_t request_id) {
   EMBER_CHECK(unread_payload_ == 0, "the last reply's payload was not read");
-  std::array<std::byte, wire::kFrameHeaderBytes> header_bytes;
-  if (Result<size_t> read = co_await io::ReadExactly(*stream_, header_bytes); !read.ok()) {
-    const bool closed = read.status().code() == StatusCode::kNotFound;
-    co_return Break(closed ? UnavailableError("closed the connection") : read.status());
+  if (buffered().size() < wire::kFrameHeaderBytes) {
+    EMBER_CO_RETURN_IF_ERROR(co_await Fill(wire::kFrameHeaderBytes));
   }
+  std::array<std::byte, wire::kFrameHeaderBytes> header_bytes;
+  TakeBuffered(header_bytes);
   Result<wire::FrameHeader> header = wire::DecodeFrameHeader(header_bytes);
   if (!header.ok()) {
     const bool version = header.status().code() == StatusCode::kMismatch;
@@ -90,19 +124,11 @@ io::Task<Result<Reply>> Connection::ReadReply(wire::FrameType type, uint64_t req
                             : UnavailableError(std::string(header.status().message())));
   }
   Reply reply{.header = *header, .meta = Bytes(header->meta_length)};
-  if (Result<size_t> read = co_await io::ReadExactly(*stream_, reply.meta); !read.ok()) {
-    co_return Break(UnavailableError("closed the connection within a reply"));
-  }
+  EMBER_CO_RETURN_IF_ERROR(co_await ReadMeta(reply.meta));
   unread_payload_ = header->payload_length;
-  const bool about_connection = header->request_id == 0;
   if (header->type == wire::FrameType::kError &&
-      (about_connection || header->request_id == request_id)) {
-    Result<wire::ErrorReply> error = wire::Decode<wire::ErrorReply>(reply.meta);
-    if (!error.ok() || unread_payload_ != 0) co_return Break(UnavailableError("a bad error frame"));
-    // A node that reports success as an error contradicts itself.
-    const StatusCode code = error->code == StatusCode::kOk ? StatusCode::kInternal : error->code;
-    const Status status(code, std::move(error->message));
-    co_return about_connection ? Break(status) : status.WithContext(stream_->peer_name());
+      (header->request_id == 0 || header->request_id == request_id)) {
+    co_return ErrorOf(reply);
   }
   if (header->type != type || header->request_id != request_id) {
     co_return Break(UnavailableError("a frame that was not asked for"));
@@ -110,9 +136,20 @@ io::Task<Result<Reply>> Connection::ReadReply(wire::FrameType type, uint64_t req
   co_return reply;
 }
 
+Status Connection::ErrorOf(const Reply& reply) {
+  Result<wire::ErrorReply> error = wire::Decode<wire::ErrorReply>(reply.meta);
+  if (!error.ok() || unread_payload_ != 0) return Break(UnavailableError("a bad error frame"));
+  // A node that reports success as an error contradicts itself.
+  const StatusCode code = error->code == StatusCode::kOk ? StatusCode::kInternal : error->code;
+  const Status status(code, std::move(error->message));
+  const bool about_connection = reply.header.request_id == 0;
+  return about_connection ? Break(status) : status.WithContext(stream_->peer_name());
+}
+
 io::Task<Status> Connection::ReadPayload(MutableByteSpan buffer) {
   EMBER_CHECK(buffer.size() == unread_payload_, "a payload is read whole");
-  if (Result<size_t> read = co_await io::ReadExactly(*stream_, buffer); !read.ok()) {
+  const MutableByteSpan rest = buffer.subspan(TakeBuffered(buffer));
+  if (Result<size_t> read = co_await io::ReadExactly(*stream_, rest); !read.ok()) {
     co_return Break(read.status().code() == StatusCode::kNotFound
                         ? UnavailableError("closed the connection within a payload")
                         : read.status());
@@ -126,7 +163,8 @@ io::Task<Status> Connection::SkipPayload() {
   while (unread_payload_ > 0) {
     const MutableByteSpan chunk =
         MutableByteSpan(nowhere).first(std::min<uint64_t>(unread_payload_, nowhere.size()));
-    if (Result<size_t> read = co_await io::ReadExactly(*stream_, chunk); !read.ok()) {
+    const MutableByteSpan rest = chunk.subspan(TakeBuffered(chunk));
+    if (Result<size_t> read = co_await io::ReadExactly(*stream_, rest); !read.ok()) {
       co_return Break(UnavailableError("closed the connection within a payload"));
     }
     unread_payload_ -= chunk.size();

@@ -7,8 +7,8 @@
 // Concurrency: the loop's thread only. Life: outlives its pending operation.
 #pragma once
 
+#include <array>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "client/io/loop.h"
@@ -75,7 +75,7 @@ class Connection {
 
   // Marks the connection unusable and returns `why` with the node's address.
   Status Break(const Status& why);
-  bool usable() const { return usable_ && unread_payload_ == 0; }
+  bool usable() const { return usable_ && unread_payload_ == 0 && buffered().empty(); }
   const wire::HelloReply& hello() const { return hello_; }
   // Exchanges that went well so far; kept by the owner.
   uint64_t completed = 0;
@@ -84,14 +84,29 @@ class Connection {
   Connection(io::Loop& loop, std::unique_ptr<io::Stream> stream)
       : loop_(loop), stream_(std::move(stream)) {}
   io::Task<Status> Greet(const DialOptions& options);
+  // At least `needed` bytes into the input buffer, at most its size.
+  io::Task<Status> Fill(size_t needed);
+  io::Task<Status> ReadMeta(MutableByteSpan meta);
+  ByteSpan buffered() const { return ByteSpan(input_).subspan(begin_, end_ - begin_); }
+  Status ErrorOf(const Reply& reply);
+  // Moves what is buffered of `out` into it; how much.
+  size_t TakeBuffered(MutableByteSpan out);
+
+  // Headers, messages, and whatever came along with them: a read for each would be most of the cost
+  // of a small segment. Payloads bypass it but for their first bytes.
+  static constexpr size_t kInputBytes = 2048;
 
   io::Loop& loop_;
   const std::unique_ptr<io::Stream> stream_;
   std::unique_ptr<io::Loop::Timer> timer_;
+  std::array<std::byte, kInputBytes> input_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
   wire::HelloReply hello_;
   uint64_t next_request_id_ = 1;
   uint64_t unread_payload_ = 0;
   bool usable_ = true;
+  bool closed_ = false;
   bool late_ = false;
 };
 
