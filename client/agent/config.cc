@@ -44,7 +44,8 @@ void Declare(CLI::App& app, Flags& f) {
   app.add_option("--slot-dir", f.slot_dir, "the engine's --slot-save-path")->required();
   app.add_option("--replica-id", f.replica_id, "name of this replica: letters, digits and . _ -")
       ->required();
-  app.add_option("--stores", f.stores, "any nodes of the store, HOST:PORT,...; empty: no store");
+  app.add_option("--stores", f.stores, "any nodes of the store, HOST:PORT,...; empty: no store")
+      ->expected(0, 1);
   app.add_option("--slots", f.slots, "use that many of the engine's slots; 0: all")
       ->capture_default_str();
   app.add_option("--tenant", f.tenant, "whose cache this is; tenants share nothing");
