@@ -222,6 +222,18 @@ TEST_P(StoreClientTest, APrefixIsCutAtTheFirstSegmentThatIsGone) {
   }
 }
 
+TEST_P(StoreClientTest, NothingIsAskedBeyondTheFirstMiss) {
+  StartNodes(1);
+  const auto client = Connect();
+  const Oracle chain(1, 80, 1 << 20);  // more than one batch
+  chain.Put(*client, seconds(60));
+  nodes[0]->Evict(chain.refs()[0].key);
+  const auto load = chain.Get(*client, seconds(60));
+  EXPECT_EQ(load.result.usable, 0u);
+  EXPECT_EQ(load.result.misses.back(), MissReason::kEvicted);
+  EXPECT_LT(nodes[0]->payloads_sent, 40);
+}
+
 TEST_P(StoreClientTest, ACopyThatIsGoneAtOneOwnerIsLoadedFromTheOther) {
   StartNodes(2);
   const auto client = Connect();
