@@ -15,6 +15,8 @@ namespace asio = boost::asio;
 namespace {
 constexpr Duration kMaxWaitForSlot = seconds(120);
 constexpr size_t kMaxIdBytes = 128;
+// A longer body holds more tokens than a slot (kMaxSlotTokens), or media: not worth reading.
+constexpr size_t kMaxReadBodyBytes = 8u << 20;
 
 double MsSince(TimePoint start) { return ToMilliseconds(std::chrono::steady_clock::now() - start); }
 
@@ -37,11 +39,17 @@ std::string RequestIdOf(const http::Request& request) {
   return ToHex(std::as_bytes(std::span(&id, 1)));
 }
 
-// Requests that neither use a slot nor change anything in the engine.
-bool LeavesEngineAlone(const http::Request& request) {
+// Requests that use no slot.
+bool LeavesSlotsAlone(const http::Request& request) {
   return request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS" ||
          request.path == "/tokenize" || request.path == "/detokenize" ||
          request.path == "/apply-template" || request.path == "/v1/chat/completions/input_tokens";
+}
+
+// Requests after which the engine may be another one: adapters, properties, models, slots.
+bool ChangesEngine(const http::Request& request) {
+  return request.path.starts_with("/lora-adapters") || request.path.starts_with("/props") ||
+         request.path.starts_with("/models") || request.path.starts_with("/slots");
 }
 
 bool IsEventStream(const http::ResponseHead& head) {
@@ -90,7 +98,10 @@ struct RequestPipeline::Run {
 asio::awaitable<void> RequestPipeline::Handle(http::Request& request,
                                               http::ResponseWriter& writer) {
   const auto kind = CompletionKindOf(request.path);
-  if (request.method == "POST" && kind) return Complete(*kind, request, writer);
+  if (request.method == "POST" && kind) {
+    if (request.body.size() <= kMaxReadBodyBytes) return Complete(*kind, request, writer);
+    parts_.metrics.Bypassed("too_large").Add();
+  }
   return PassThrough(request, writer);
 }
 
@@ -98,7 +109,12 @@ asio::awaitable<void> RequestPipeline::PassThrough(http::Request& request,
                                                    http::ResponseWriter& writer) {
   const http::RelayOutcome outcome =
       co_await http::Relay(parts_.pool, parts_.engine.origin(), request, writer, {});
-  if (!LeavesEngineAlone(request) && outcome.status < 400) parts_.monitor.NoteEngineChanged();
+  if (!LeavesSlotsAlone(request)) {
+    ChangesEngine(request) ? parts_.monitor.NoteEngineChanged() : parts_.slots.DropAll();
+  }
+  if (outcome.error.code() == StatusCode::kUnavailable) {
+    parts_.monitor.NoteEngineGone(outcome.error.message());
+  }
   if (outcome.end != http::RelayEnd::kFailedBefore) co_return;
   (void)co_await writer.SendError(http::OpenAiError::FromStatus(outcome.error));
 }

@@ -85,8 +85,7 @@ Result<MappedFile> SlotFolder::Map(const std::string& name) const {
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
     status = CorruptError("slot file " + path + ": empty or not a file");
   } else {
-    void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ,
-                        MAP_SHARED | MAP_POPULATE, fd, 0);
+    void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) {
       status = SystemError("map slot file " + path);
     } else {

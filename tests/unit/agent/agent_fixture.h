@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <filesystem>
 
@@ -50,7 +51,7 @@ class AgentFixture : public ::testing::Test {
     const auto deadline = std::chrono::steady_clock::now() + seconds(20);
     while (!condition()) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "waited in vain for: " << what;
-      std::this_thread::sleep_for(milliseconds(2));
+      ::poll(nullptr, 0, 2);  // milliseconds
     }
   }
 

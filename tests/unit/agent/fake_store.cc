@@ -1,7 +1,5 @@
 #include "tests/unit/agent/fake_store.h"
 
-#include <thread>
-
 namespace ember::agent {
 
 MatchResult FakeStore::Match(std::span<const SegmentRef> segments, Duration timeout) {
@@ -24,8 +22,7 @@ MatchResult FakeStore::Match(std::span<const SegmentRef> segments, Duration time
     if (unbroken) ++out.usable;
     out.segments.push_back(match);
   }
-  lock.unlock();
-  if (faults.frozen) std::this_thread::sleep_for(timeout);
+  if (faults.frozen) thaw_.wait_for(lock, timeout, [this] { return !faults_.frozen; });
   return out;
 }
 
@@ -67,6 +64,7 @@ std::vector<PutOutcome> FakeStore::Put(std::span<const PutRequest> requests, con
 void FakeStore::Set(Faults faults) {
   std::lock_guard lock(mutex_);
   faults_ = faults;
+  thaw_.notify_all();
 }
 void FakeStore::Clear() {
   std::lock_guard lock(mutex_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 
@@ -35,6 +36,7 @@ class FakeStore final : public StoreClient {
 
  private:
   mutable std::mutex mutex_;
+  std::condition_variable thaw_;
   Faults faults_;
   std::map<BlockKey, Bytes> segments_;
   std::atomic<int> matches_ = 0, gets_ = 0;

@@ -117,6 +117,13 @@ TEST_F(PipelineTest, OtherPathsPassThrough) {
   EXPECT_THAT(reply.body, HasSubstr("any"));
 }
 
+TEST_F(PipelineTest, AHugeBodyGoesThroughUnread) {
+  const std::string body = "{\"prompt\":\"x\",\"pad\":\"" + std::string(9 << 20, 'p') + "\"}";
+  EXPECT_EQ(Call("POST", "/completion", body).code, 200);
+  EXPECT_EQ(engine_->completions().back().body, body);
+  AskRight(Prompt(100));
+}
+
 TEST_F(PipelineTest, ASlotUsedForSomethingElseIsNotBuiltUpon) {
   AskRight(Prompt(300));
   WaitIdle();
