@@ -28,6 +28,13 @@ Status Validate(const StoreClientOptions& options) {
   return OkStatus();
 }
 
+// Far enough for anybody, and no overflow.
+TimePoint DeadlineAfter(TimePoint start, Duration timeout) {
+  return start + std::clamp<Duration>(timeout, Duration::zero(), std::chrono::hours(24));
+}
+
+io::Task<Status> Nothing() { co_return OkStatus(); }
+
 }  // namespace
 
 Result<std::unique_ptr<StoreClient>> StoreClient::Create(StoreClientOptions options) {
@@ -77,7 +84,7 @@ MatchResult ClusterStoreClient::Match(std::span<const SegmentRef> segments, Dura
   const CallScope scope(this);
   const TimePoint start = context_.loop.Now();
   MatchResult result =
-      std::make_shared<MatchCall>(context_, segments, start + timeout)->Run();
+      std::make_shared<MatchCall>(context_, segments, DeadlineAfter(start, timeout))->Run();
   for (const SegmentMatch& segment : result.segments) {
     metrics_.RecordMiss(ClientMetrics::kMatch, segment.miss);
   }
@@ -90,7 +97,7 @@ GetResult ClusterStoreClient::Get(std::span<const GetRequest> requests, const La
                                   Duration timeout) {
   const CallScope scope(this);
   const TimePoint start = context_.loop.Now();
-  GetResult result = GetCall(context_, requests, layout, start + timeout).Run();
+  GetResult result = GetCall(context_, requests, layout, DeadlineAfter(start, timeout)).Run();
   metrics_.bytes_loaded.Add(result.bytes);
   for (MissReason miss : result.misses) metrics_.RecordMiss(ClientMetrics::kGet, miss);
   metrics_.Record(ClientMetrics::kGet, result.usable, requests.size(), context_.loop.Now() - start);
@@ -101,7 +108,7 @@ std::vector<PutOutcome> ClusterStoreClient::Put(std::span<const PutRequest> requ
                                                 const LayoutDigest& layout, Duration timeout) {
   const CallScope scope(this);
   const TimePoint start = context_.loop.Now();
-  std::vector<PutOutcome> outcomes = PutCall(context_, requests, layout, start + timeout).Run();
+  std::vector<PutOutcome> outcomes = PutCall(context_, requests, layout, DeadlineAfter(start, timeout)).Run();
   const auto stored = std::ranges::count_if(
       outcomes, [](const PutOutcome& outcome) { return outcome.copies > 0; });
   metrics_.Record(ClientMetrics::kPut, static_cast<size_t>(stored), requests.size(),
@@ -152,8 +159,12 @@ std::vector<StoreClient::NodeState> ClusterStoreClient::SeedStates() const {
 void ClusterStoreClient::Shutdown() {
   std::call_once(shutdown_, [this] {
     (void)io::RunOnLoop<Status>(context_.loop, [this] { return CloseAll(); });
-    std::unique_lock lock(mutex_);
-    no_calls_.wait(lock, [this] { return calls_ == 0; });
+    {
+      std::unique_lock lock(mutex_);
+      no_calls_.wait(lock, [this] { return calls_ == 0; });
+    }
+    // Runs after whatever the last calls have posted.
+    (void)io::RunOnLoop<Status>(context_.loop, Nothing);
   });
 }
 
