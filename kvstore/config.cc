@@ -12,21 +12,25 @@ constexpr uint64_t kMinMemory = 1 << 20;
 constexpr uint64_t kMaxMemory = 1ull << 44;
 
 constexpr char kDescription[] =
-    "A storage node of EmberKV: keeps KV-cache segments in memory under a hard cap, and serves them\n"
+    "A storage node of EmberKV: keeps KV-cache segments in memory under a hard cap, and serves "
+    "them\n"
     "over framed TCP. It may always miss and never lies; losing it costs time, never an answer.";
 
 constexpr char kFooter[] =
-    "Sizes take KiB, MiB, GiB (or KB, MB, GB). Addresses are HOST:PORT or [IPV6]:PORT; port 0 takes any\n"
+    "Sizes take KiB, MiB, GiB (or KB, MB, GB). Addresses are HOST:PORT or [IPV6]:PORT; port 0 "
+    "takes any\n"
     "free one, and the line \"ready node=... data=... grpc=... admin=...\" on stderr says which.\n"
     "\n"
     "Examples:\n"
     "  ember-store                                     one node on loopback, 512 MiB\n"
     "  ember-store --memory=8GiB --prealloc            memory taken at start, not at first use\n"
     "  ember-store --node-id=s1 --listen=10.0.0.1:7101 \\\n"
-    "      --peers=s1=10.0.0.1:7101,s2=10.0.0.2:7101   one of a static cluster; the same list on each\n"
+    "      --peers=s1=10.0.0.1:7101,s2=10.0.0.2:7101   one of a static cluster; the same list on "
+    "each\n"
     "  curl -s http://127.0.0.1:7301/metrics           what it does\n"
     "\n"
-    "SIGTERM or SIGINT stops it: requests that have arrived are answered first. Exit codes: 0 stopped,\n"
+    "SIGTERM or SIGINT stops it: requests that have arrived are answered first. Exit codes: 0 "
+    "stopped,\n"
     "1 could not start, 2 wrong command line.";
 
 // What the flags say, before it is understood.
@@ -84,12 +88,11 @@ Status CheckPeers(const NodeConfig& config) {
   }
   for (const wire::Member& member : config.peers->members) {
     if (member.id != config.node_id) continue;
-    const bool same_host =
-        member.host == config.listen.host || IsWildcard(config.listen.host);
+    const bool same_host = member.host == config.listen.host || IsWildcard(config.listen.host);
     if (same_host && member.port == config.listen.port) return OkStatus();
     return InvalidError("--peers says " + member.id + " is at " +
-                        io::Endpoint{member.host, member.port}.ToString() +
-                        ", but --listen is " + config.listen.ToString());
+                        io::Endpoint{member.host, member.port}.ToString() + ", but --listen is " +
+                        config.listen.ToString());
   }
   return InvalidError("--peers must contain this node, --node-id=" + config.node_id);
 }
@@ -153,11 +156,13 @@ ParsedConfig ParseConfig(int argc, const char* const* argv) {
   app.add_option("--node-id", config.node_id, "Stable name of this node in the cluster")
       ->capture_default_str();
   app.add_option("--listen", raw.listen, "Data plane [127.0.0.1:7101]");
-  app.add_option("--grpc", raw.grpc, "Control: status and health over gRPC, or off [127.0.0.1:7201]");
+  app.add_option("--grpc", raw.grpc,
+                 "Control: status and health over gRPC, or off [127.0.0.1:7201]");
   app.add_option("--admin", raw.admin, "HTTP: /metrics and /healthz, or off [127.0.0.1:7301]");
   app.add_option("--memory", raw.memory, "Cap of segment memory [512MiB]");
   app.add_flag("--prealloc", config.prealloc, "Take all of --memory at start");
-  app.add_option("--max-segment", raw.max_segment, "Largest payload accepted [64MiB, or what fits]");
+  app.add_option("--max-segment", raw.max_segment,
+                 "Largest payload accepted [64MiB, or what fits]");
   app.add_option("--peers", raw.peers,
                  "All nodes of the static cluster, this one too: id=host:port,...");
   app.add_option("--io", raw.io, "auto, uring or epoll: auto falls back to epoll [auto]");

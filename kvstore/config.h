@@ -25,13 +25,14 @@ struct NodeConfig {
 // What to do after reading the command line: run with `config`, or print `output` and exit.
 struct ParsedConfig {
   std::optional<NodeConfig> config;
-  std::string output;   // help or version for stdout, or one line for stderr
-  int exit_code = 0;    // 2 when the command line is wrong
+  std::string output;  // help or version for stdout, or one line for stderr
+  int exit_code = 0;   // 2 when the command line is wrong
 };
 
 ParsedConfig ParseConfig(int argc, const char* const* argv);
 
-// "512MiB", "1.5GiB", "64KiB", "4096" (bytes), and the decimal KB, MB, GB. kInvalid with the reason.
+// "512MiB", "1.5GiB", "64KiB", "4096" (bytes), and the decimal KB, MB, GB. kInvalid with the
+// reason.
 Result<uint64_t> ParseByteSize(std::string_view text);
 
 }  // namespace ember::kv

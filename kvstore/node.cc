@@ -59,8 +59,8 @@ Status Node::Open(const NodeConfig& config) {
 }
 
 io::Task<Status> Node::StartServer(DataServerOptions options) {
-  Result<std::unique_ptr<DataServer>> server = DataServer::Start(
-      &thread_->loop(), engine_.get(), &server_metrics_, std::move(options));
+  Result<std::unique_ptr<DataServer>> server =
+      DataServer::Start(&thread_->loop(), engine_.get(), &server_metrics_, std::move(options));
   if (!server.ok()) co_return server.status();
   server_ = *std::move(server);
   Beat();
@@ -102,24 +102,24 @@ Result<NodeStatus> Node::GetStatus(Duration timeout) {
 
 NodeStatus Node::Describe() const {
   const DataServerOptions& options = server_->options();
-  return {.node_id = options.node_id,
-          .incarnation = incarnation_,
-          .uptime_seconds =
-              std::chrono::duration<double>(thread_->loop().Now() - started_at_).count(),
-          .data_address = data_address_,
-          .io_backend = std::string(io_backend()),
-          .memory_capacity_bytes = arena_->capacity(),
-          .memory_used_bytes = arena_->used(),
-          .segments = engine_->segments(),
-          .hits = engine_metrics_.hits.value(),
-          .misses = engine_metrics_.TotalMisses(),
-          .evictions = engine_metrics_.evictions.value(),
-          .corruptions = engine_metrics_.corruptions.value(),
-          .connections = static_cast<uint32_t>(server_->connections()),
-          .bytes_in = server_metrics_.bytes_in.value(),
-          .bytes_out = server_metrics_.bytes_out.value(),
-          .view_number = options.view_number,
-          .members = options.members};
+  return {
+      .node_id = options.node_id,
+      .incarnation = incarnation_,
+      .uptime_seconds = std::chrono::duration<double>(thread_->loop().Now() - started_at_).count(),
+      .data_address = data_address_,
+      .io_backend = std::string(io_backend()),
+      .memory_capacity_bytes = arena_->capacity(),
+      .memory_used_bytes = arena_->used(),
+      .segments = engine_->segments(),
+      .hits = engine_metrics_.hits.value(),
+      .misses = engine_metrics_.TotalMisses(),
+      .evictions = engine_metrics_.evictions.value(),
+      .corruptions = engine_metrics_.corruptions.value(),
+      .connections = static_cast<uint32_t>(server_->connections()),
+      .bytes_in = server_metrics_.bytes_in.value(),
+      .bytes_out = server_metrics_.bytes_out.value(),
+      .view_number = options.view_number,
+      .members = options.members};
 }
 
 }  // namespace ember::kv

@@ -18,12 +18,12 @@ class EngineMetrics {
 
   // How puts ended; every reservation asked for ends in exactly one of these.
   Counter& put_stored;
-  Counter& put_have;       // it was there already, at reserve or at commit
-  Counter& put_busy;       // another writer was at it, or a bound was reached
+  Counter& put_have;  // it was there already, at reserve or at commit
+  Counter& put_busy;  // another writer was at it, or a bound was reached
   Counter& put_no_space;
-  Counter& put_invalid;    // a malformed header or write, or too large
-  Counter& put_corrupt;    // the bytes that arrived differ from the writer's checksum
-  Counter& put_aborted;    // by the writer, or its connection ended
+  Counter& put_invalid;  // a malformed header or write, or too large
+  Counter& put_corrupt;  // the bytes that arrived differ from the writer's checksum
+  Counter& put_aborted;  // by the writer, or its connection ended
   Counter& put_expired;
 
   Counter& evictions;

@@ -12,9 +12,9 @@ struct EngineOptions {
   uint64_t max_segment_bytes = 64ull << 20;  // payload
   size_t max_attempts = 4096;                // open puts
   size_t max_leases = 65536;
-  size_t max_leased_keys = 1 << 20;          // of all leases together
-  size_t forgotten_keys = 1 << 16;           // departures remembered for the reason of a miss
-  Duration attempt_deadline = seconds(30);   // reserve to commit
+  size_t max_leased_keys = 1 << 20;         // of all leases together
+  size_t forgotten_keys = 1 << 16;          // departures remembered for the reason of a miss
+  Duration attempt_deadline = seconds(30);  // reserve to commit
   Duration max_lease = seconds(60);
   // A writer without progress for so long no longer keeps others from putting the same key.
   Duration takeover_after = seconds(2);

@@ -13,10 +13,10 @@ struct Entry : EvictionHook {
   Extent extent;  // the payload, then the encoded header
   uint64_t payload_length = 0;
   uint32_t header_length = 0;
-  uint32_t pins = 0;      // reads in flight and leases; evictable at 0
-  uint32_t leases = 0;    // of those, leases
-  bool dropped = false;   // out of the index; the last pin frees it
-  Checksum checksum{};    // of the payload
+  uint32_t pins = 0;     // reads in flight and leases; evictable at 0
+  uint32_t leases = 0;   // of those, leases
+  bool dropped = false;  // out of the index; the last pin frees it
+  Checksum checksum{};   // of the payload
   GenerationId generation;
 };
 

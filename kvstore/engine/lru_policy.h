@@ -15,8 +15,8 @@ class LruPolicy final : public EvictionPolicy {
   void VisitVictims(const std::function<bool(EvictionHook*)>& visit) const override;
 
  private:
-  EvictionHook ends_;     // newer = the oldest, older = the newest: a ring through this sentinel
-  uint64_t uses_ = 0;     // worth is the number of the last use
+  EvictionHook ends_;  // newer = the oldest, older = the newest: a ring through this sentinel
+  uint64_t uses_ = 0;  // worth is the number of the last use
 };
 
 }  // namespace ember::kv

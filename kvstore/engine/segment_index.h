@@ -20,8 +20,8 @@ namespace ember::kv {
 
 class SegmentIndex {
  public:
-  SegmentIndex(SegmentMemory* memory, std::unique_ptr<EvictionPolicy> policy,
-               size_t forgotten_keys, EngineMetrics* metrics);
+  SegmentIndex(SegmentMemory* memory, std::unique_ptr<EvictionPolicy> policy, size_t forgotten_keys,
+               EngineMetrics* metrics);
   // Every Pin must be gone.
   ~SegmentIndex();
 
@@ -82,8 +82,7 @@ class Pin {
  public:
   Pin() = default;
   Pin(SegmentIndex* index, Entry* entry) : index_(index), entry_(entry) { index_->Pin(entry_); }
-  Pin(Pin&& other) noexcept
-      : index_(other.index_), entry_(std::exchange(other.entry_, nullptr)) {}
+  Pin(Pin&& other) noexcept : index_(other.index_), entry_(std::exchange(other.entry_, nullptr)) {}
   Pin& operator=(Pin&& other) noexcept {
     std::swap(index_, other.index_);
     std::swap(entry_, other.entry_);

@@ -187,8 +187,7 @@ ShardEngine::Matched ShardEngine::Match(OwnerId owner, std::span<const BlockKey>
     }
     index_.Touch(entry);
     present.push_back(entry);
-    out.keys.push_back(
-        {.payload_length = entry->payload_length, .generation = entry->generation});
+    out.keys.push_back({.payload_length = entry->payload_length, .generation = entry->generation});
   }
   metrics_->hits.Add(present.size());
   if (lease > Duration::zero() && !present.empty()) {
@@ -200,8 +199,7 @@ ShardEngine::Matched ShardEngine::Match(OwnerId owner, std::span<const BlockKey>
 uint64_t ShardEngine::TakeLease(OwnerId owner, std::vector<Entry*> entries, Duration duration) {
   uint64_t new_bytes = 0;
   for (const Entry* entry : entries) new_bytes += entry->leases == 0 ? entry->extent.length : 0;
-  const auto limit =
-      static_cast<uint64_t>(options_.max_leased_share * index_.memory().capacity());
+  const auto limit = static_cast<uint64_t>(options_.max_leased_share * index_.memory().capacity());
   if (leases_.size() >= options_.max_leases || leased_bytes_ + new_bytes > limit ||
       leased_keys_ + entries.size() > options_.max_leased_keys) {
     return 0;

@@ -17,13 +17,13 @@ struct AttemptToken {
 
 // Engine-internal.
 struct Attempt {
-  Entry entry;                // as it will be published
-  uint64_t received = 0;      // payload bytes, from the start
-  ChecksumStream hash;        // of those
+  Entry entry;            // as it will be published
+  uint64_t received = 0;  // payload bytes, from the start
+  ChecksumStream hash;    // of those
   TimePoint last_progress;
-  bool writing = false;       // a WriteGrant is out: the memory must stay
-  bool expired = false;       // gone for everybody but the WriteGrant
-  bool invalid = false;       // a write broke the rules; commit says so
+  bool writing = false;  // a WriteGrant is out: the memory must stay
+  bool expired = false;  // gone for everybody but the WriteGrant
+  bool invalid = false;  // a write broke the rules; commit says so
 };
 
 // Move-only. The memory behind it stays reserved while it is held, even when the attempt's deadline

@@ -1,9 +1,9 @@
 // Arena: a shard's segment memory: one memfd, mapped once, of a fixed size that is never exceeded.
 //
-// Pages come from the kernel 2 MiB ahead of their first use, unless `prealloc` took them all before.
-// Extents are multiples of 4 KiB and start on a page, as direct I/O and mapping by other processes
-// need it; so a segment loses less than 4 KiB to rounding.
-// Concurrency: the shard's thread only. It owns the mapping; spans from At die with it.
+// Pages come from the kernel 2 MiB ahead of their first use, unless `prealloc` took them all
+// before. Extents are multiples of 4 KiB and start on a page, as direct I/O and mapping by other
+// processes need it; so a segment loses less than 4 KiB to rounding. Concurrency: the shard's
+// thread only. It owns the mapping; spans from At die with it.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ class Arena final : public SegmentMemory {
   static constexpr uint64_t kGranule = 4096;
 
   // `capacity` is rounded down to whole granules. kInvalid below one; kNoSpace above
-  // what the machine has; else kNoSpace or kUnavailable with the system's reason. `prealloc` makes every page present now, which fails if memory is short.
+  // what the machine has; else kNoSpace or kUnavailable with the system's reason. `prealloc` makes
+  // every page present now, which fails if memory is short.
   static Result<std::unique_ptr<Arena>> Make(uint64_t capacity, bool prealloc);
   ~Arena() override;
   Arena(const Arena&) = delete;

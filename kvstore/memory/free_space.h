@@ -27,7 +27,7 @@ class FreeSpace {
   void Insert(uint64_t offset, uint64_t length);
   void Erase(std::map<uint64_t, uint64_t>::iterator hole);
 
-  std::map<uint64_t, uint64_t> by_offset_;            // offset -> length
+  std::map<uint64_t, uint64_t> by_offset_;             // offset -> length
   std::set<std::pair<uint64_t, uint64_t>> by_length_;  // length, offset
   uint64_t free_ = 0;
 };

@@ -21,14 +21,14 @@ std::vector<AttemptToken> Tokens(const std::vector<wire::AttemptToken>& tokens) 
 // A name from outside, fit for a log line.
 std::string Printable(std::string_view name) {
   std::string out(name.substr(0, 64));
-  std::ranges::replace_if(out, [](char c) { return c < ' ' || c > '~' || c == '"'; }, '?');
+  std::ranges::replace_if(
+      out, [](char c) { return c < ' ' || c > '~' || c == '"'; }, '?');
   return out;
 }
 
 // The peer is there and should hear about it.
 bool WorthTelling(StatusCode code) {
-  return code == StatusCode::kInvalid || code == StatusCode::kMismatch ||
-         code == StatusCode::kBusy;
+  return code == StatusCode::kInvalid || code == StatusCode::kMismatch || code == StatusCode::kBusy;
 }
 
 }  // namespace
@@ -120,13 +120,20 @@ io::Task<Status> DataConnection::Handle(const Frame& frame) {
   }
   watch_.Unlimit();  // the request has arrived; its answer may take as long as the peer reads on
   switch (type) {
-    case FrameType::kMatch: co_return HandleMatch(frame);
-    case FrameType::kReserve: co_return HandleReserve(frame);
-    case FrameType::kCommit: co_return HandleCommit(frame);
-    case FrameType::kAbort: co_return HandleAbort(frame);
-    case FrameType::kRelease: co_return HandleRelease(frame);
-    case FrameType::kGet: co_return co_await HandleGet(frame);
-    case FrameType::kReportCorrupt: co_return HandleReportCorrupt(frame);
+    case FrameType::kMatch:
+      co_return HandleMatch(frame);
+    case FrameType::kReserve:
+      co_return HandleReserve(frame);
+    case FrameType::kCommit:
+      co_return HandleCommit(frame);
+    case FrameType::kAbort:
+      co_return HandleAbort(frame);
+    case FrameType::kRelease:
+      co_return HandleRelease(frame);
+    case FrameType::kGet:
+      co_return co_await HandleGet(frame);
+    case FrameType::kReportCorrupt:
+      co_return HandleReportCorrupt(frame);
     case FrameType::kPing:
       replies_.Add(FrameType::kPong, frame.header.request_id, {});
       co_return OkStatus();

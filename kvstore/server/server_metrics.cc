@@ -7,7 +7,8 @@ ServerMetrics::ServerMetrics(MetricsRegistry* r)
       bytes_out(r->AddCounter("ember_store_sent_bytes_total", "Payload bytes of gets sent")),
       discarded_bytes(r->AddCounter("ember_store_discarded_bytes_total",
                                     "Payload bytes received for puts that were not open")),
-      accepted(r->AddCounter("ember_store_connections_accepted_total", "Data connections accepted")),
+      accepted(
+          r->AddCounter("ember_store_connections_accepted_total", "Data connections accepted")),
       refused(r->AddCounter("ember_store_connections_refused_total",
                             "Data connections refused over the limit")),
       protocol_errors(r->AddCounter("ember_store_protocol_errors_total",

@@ -9,13 +9,13 @@ class ServerMetrics {
  public:
   explicit ServerMetrics(MetricsRegistry* registry);
 
-  Counter& bytes_in;   // payload received for puts, wanted or not
-  Counter& bytes_out;  // payload sent
+  Counter& bytes_in;         // payload received for puts, wanted or not
+  Counter& bytes_out;        // payload sent
   Counter& discarded_bytes;  // of bytes_in: for puts that are not open (any more)
   Counter& accepted;
-  Counter& refused;    // over the limit of connections
+  Counter& refused;  // over the limit of connections
   Counter& protocol_errors;
-  Counter& timeouts;   // connections closed because the peer was too slow or silent
+  Counter& timeouts;  // connections closed because the peer was too slow or silent
   Gauge& connections;
 
   Histogram& match_seconds;  // message received to reply made

@@ -1,5 +1,5 @@
-// Watch: until when a connection's peer must have done something. The server's sweep looks at it, so
-// arming costs no timer. The loop's thread only.
+// Watch: until when a connection's peer must have done something. The server's sweep looks at it,
+// so arming costs no timer. The loop's thread only.
 #pragma once
 
 #include <algorithm>

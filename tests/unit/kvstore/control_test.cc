@@ -52,7 +52,8 @@ class ControlTest : public ::testing::Test {
                    [&](grpc::Status status) { done.set_value(std::move(status)); });
     if (!done.get_future().get().ok()) return -1;
     grpc::Slice slice;
-    if (!reply.DumpToSingleSlice(&slice).ok() || slice.size() != 2 || slice.begin()[0] != 8) return -1;
+    if (!reply.DumpToSingleSlice(&slice).ok() || slice.size() != 2 || slice.begin()[0] != 8)
+      return -1;
     return slice.begin()[1];
   }
 
@@ -111,7 +112,8 @@ TEST_F(ControlTest, AdminServesMetricsAndHealth) {
   ASSERT_TRUE(admin.ok()) << admin.status().ToString();
   auto get = [&](const std::string& path, const std::string& method = "GET") {
     RawClient client((*admin)->port());
-    client.SendBytes(AsBytes(method + " " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+    client.SendBytes(
+        AsBytes(method + " " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
     return client.ReadUntilClosed();
   };
   EXPECT_THAT(get("/healthz"), StartsWith("HTTP/1.1 200"));
@@ -120,7 +122,8 @@ TEST_F(ControlTest, AdminServesMetricsAndHealth) {
   EXPECT_THAT(get("/metrics", "POST"), StartsWith("HTTP/1.1 405"));
   alive = false;
   EXPECT_THAT(get("/healthz"), StartsWith("HTTP/1.1 503"));
-  auto second = AdminHttp::Start({"127.0.0.1", (*admin)->port()}, &node_->metrics(), [] { return true; });
+  auto second =
+      AdminHttp::Start({"127.0.0.1", (*admin)->port()}, &node_->metrics(), [] { return true; });
   EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
 }
 

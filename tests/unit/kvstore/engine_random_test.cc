@@ -51,15 +51,23 @@ class RandomRun {
   void Step() {
     switch (Pick(10)) {
       case 0:
-      case 1: return Reserve();
+      case 1:
+        return Reserve();
       case 2:
-      case 3: return Write();
-      case 4: return Commit();
-      case 5: return Get();
-      case 6: return Match();
-      case 7: return Unpin();
-      case 8: return Pass();
-      case 9: return Pick(8) == 0 ? Disconnect() : Abort();
+      case 3:
+        return Write();
+      case 4:
+        return Commit();
+      case 5:
+        return Get();
+      case 6:
+        return Match();
+      case 7:
+        return Unpin();
+      case 8:
+        return Pass();
+      case 9:
+        return Pick(8) == 0 ? Disconnect() : Abort();
     }
   }
 

@@ -173,7 +173,8 @@ TEST(EngineTest, OpenPutsHoldAtMostTheirShare) {
 
 TEST(EngineTest, EvictsTheLeastRecentlyUsedAndRemembersWhy) {
   EngineFixture f(1 << 20);
-  for (uint64_t i = 0; i < 8; ++i) ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 120000)), StatusCode::kOk);
+  for (uint64_t i = 0; i < 8; ++i)
+    ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 120000)), StatusCode::kOk);
   f.engine.Get(KeyOf(0));
   f.engine.Match(kAlice, std::array{KeyOf(1)}, {});
   ASSERT_EQ(f.Put(kAlice, MakeSegment(100, 120000)), StatusCode::kOk);
@@ -190,7 +191,8 @@ TEST(EngineTest, EvictsTheLeastRecentlyUsedAndRemembersWhy) {
 
 TEST(EngineTest, RemembersOnlyTheNewestDepartures) {
   EngineFixture f(64 << 10, {.forgotten_keys = 4});
-  for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 40000)), StatusCode::kOk);
+  for (uint64_t i = 0; i < 10; ++i)
+    ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 40000)), StatusCode::kOk);
   EXPECT_EQ(f.MissOf(4), MissReason::kNeverStored);
   for (uint64_t i = 5; i < 9; ++i) EXPECT_EQ(f.MissOf(i), MissReason::kEvicted) << i;
 }
@@ -200,7 +202,8 @@ TEST(EngineTest, APinKeepsBytesThroughEvictionPressure) {
   ASSERT_EQ(f.Put(kAlice, MakeSegment(1, 100000)), StatusCode::kOk);
   {
     auto found = f.engine.Get(KeyOf(1));
-    for (uint64_t i = 10; i < 50; ++i) ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 100000)), StatusCode::kOk);
+    for (uint64_t i = 10; i < 50; ++i)
+      ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 100000)), StatusCode::kOk);
     EXPECT_TRUE(IsPayloadOf(1, found.pin.payload()));
     EXPECT_EQ(f.Put(kAlice, MakeSegment(60, 200000)), StatusCode::kNoSpace);
   }
@@ -243,7 +246,8 @@ TEST(EngineTest, ALeaseKeepsWhatMatchedUntilItEnds) {
 
 TEST(EngineTest, LeasesAreBounded) {
   EngineFixture f(1 << 20, {.max_leases = 2, .max_leased_keys = 3});
-  for (uint64_t i = 0; i < 8; ++i) ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 100000)), StatusCode::kOk);
+  for (uint64_t i = 0; i < 8; ++i)
+    ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 100000)), StatusCode::kOk);
   auto lease = [&](std::vector<uint64_t> numbers) {
     std::vector<BlockKey> keys;
     for (uint64_t n : numbers) keys.push_back(KeyOf(n));
@@ -282,7 +286,8 @@ TEST(EngineTest, ACorruptReportIsCheckedBeforeItIsBelieved) {
 TEST(EngineTest, AChangeOfSizesEvictsAboutWhatItNeeds) {
   EngineFixture f(64 << 20);
   SeededRandom random(3);
-  for (uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 64000)), StatusCode::kOk);
+  for (uint64_t i = 0; i < 1000; ++i)
+    ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 64000)), StatusCode::kOk);
   // Use them in an order that has nothing to do with where they lie.
   for (int i = 0; i < 5000; ++i) f.engine.Get(KeyOf(random.Next() % 1000));
   const uint64_t before = f.metrics.evicted_bytes.value();

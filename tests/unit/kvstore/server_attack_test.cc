@@ -26,8 +26,9 @@ class ServerAttackTest : public ServerTest {
 EMBER_BOTH_BACK_ENDS(ServerAttackTest);
 
 TEST_P(ServerAttackTest, ForeignProtocolsAreToldAndClosed) {
-  for (std::string text : {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "X", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-                           "\x16\x03\x01\x02", "*1\r\n$4\r\nPING\r\n"}) {
+  for (std::string text :
+       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "X", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "\x16\x03\x01\x02", "*1\r\n$4\r\nPING\r\n"}) {
     SCOPED_TRACE(text);
     RawClient client(port_);
     ExpectRefused(client, AsBytes(text), StatusCode::kInvalid, "not an EmberKV");
@@ -85,8 +86,8 @@ TEST_P(ServerAttackTest, TheFirstFrameMustBeAnAcceptableHello) {
   RawClient impolite(port_);
   ExpectRefused(impolite, Header(FrameType::kPing, 0, 0), StatusCode::kInvalid, "hello");
   RawClient large(port_);
-  ExpectRefused(large, Header(FrameType::kHello, wire::kMaxHelloBytes + 1, 0),
-                StatusCode::kInvalid, "limit");
+  ExpectRefused(large, Header(FrameType::kHello, wire::kMaxHelloBytes + 1, 0), StatusCode::kInvalid,
+                "limit");
 }
 
 // A sentence of valid frames, cut at each byte: the node forgets the connection and all it held.
@@ -96,7 +97,8 @@ TEST_P(ServerAttackTest, AStreamCutAtAnyByteLeavesNothing) {
   const Bytes get = Encode(wire::Get{{{KeyOf(kWitness), 0, 0}}});
   Bytes sentence;
   auto append = [&](FrameType type, ByteSpan meta, ByteSpan payload) {
-    for (ByteSpan part : {ByteSpan(Header(type, meta.size(), payload.size())), meta, payload}) {
+    const Bytes header = Header(type, static_cast<uint32_t>(meta.size()), payload.size());
+    for (ByteSpan part : {ByteSpan(header), meta, payload}) {
       sentence.insert(sentence.end(), part.begin(), part.end());
     }
   };
@@ -191,7 +193,8 @@ TEST_P(ServerAttackTest, AFrameThatTricklesInIsClosed) {
 // C1: a reader that takes nothing holds little, not for ever, and never gets reused memory.
 TEST_P(ServerAttackTest, ASlowReaderHoldsLittleAndIsClosed) {
   Start({.memory = 16 << 20, .server = {.stall_timeout = milliseconds(200)}});
-  for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(witness_->Put(MakeSegment(i, 1 << 20)), StatusCode::kOk);
+  for (uint64_t i = 0; i < 10; ++i)
+    ASSERT_EQ(witness_->Put(MakeSegment(i, 1 << 20)), StatusCode::kOk);
   RawClient slow(port_, /*receive_buffer=*/4096);
   ASSERT_TRUE(slow.Hello());
   wire::Get get;

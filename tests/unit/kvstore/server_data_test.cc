@@ -39,7 +39,8 @@ TEST_P(ServerDataTest, RangesAreExact) {
     ASSERT_EQ(got.reply.offset, offset);
     const size_t want = length == 0 ? 100'000 - offset : length;
     ASSERT_EQ(got.payload.size(), want);
-    ASSERT_TRUE(std::equal(got.payload.begin(), got.payload.end(), segment.payload.begin() + offset));
+    ASSERT_TRUE(
+        std::equal(got.payload.begin(), got.payload.end(), segment.payload.begin() + offset));
   };
   expect_range(0, 1);
   expect_range(99'999, 1);
@@ -134,8 +135,8 @@ TEST_P(ServerDataTest, PipelinedRequestsAreAnsweredInOrder) {
   for (uint64_t round = 0; round < 50; ++round) {
     client->SendFrame(wire::FrameType::kPing, 100 + round, {});
   }
-  client->SendFrame(wire::FrameType::kWrite, 1,
-                    Encode(wire::Write{entry.token, 0}), segment.payload);
+  client->SendFrame(wire::FrameType::kWrite, 1, Encode(wire::Write{entry.token, 0}),
+                    segment.payload);
   client->SendFrame(wire::FrameType::kCommit, 2, Encode(wire::Commit{{entry.token}}));
   client->SendFrame(wire::FrameType::kGet, 3, Encode(wire::Get{{{KeyOf(1), 0, 0}}}));
   client->SendFrame(wire::FrameType::kPing, 4, {});

@@ -21,8 +21,8 @@ TEST_P(ServerFaultTest, AWriterThatDiesInTheMiddleLeavesNothing) {
       const wire::ReserveEntry entry = writer->ReserveOne(segment);
       ASSERT_EQ(entry.code, StatusCode::kOk) << i;
       const auto meta = Encode(wire::Write{entry.token, 0});
-      const auto header = wire::EncodeFrameHeader({wire::FrameType::kWrite, 1,
-                                             static_cast<uint32_t>(meta.size()), kSize});
+      const auto header = wire::EncodeFrameHeader(
+          {wire::FrameType::kWrite, 1, static_cast<uint32_t>(meta.size()), kSize});
       writer->SendBytes(header);
       writer->SendBytes(meta);
       writer->SendBytes(ByteSpan(segment.payload).first(kSize * percent / 100));

@@ -52,9 +52,9 @@ class ServerTest : public ::testing::TestWithParam<io::Backend> {
     settings.server.farewell_timeout = milliseconds(20);
     arena_ = *Arena::Make(settings.memory, false);
     thread_ = *io::LoopThread::Make(GetParam());
-    engine_ = std::make_unique<ShardEngine>(settings.engine, arena_.get(),
-                                            std::make_unique<LruPolicy>(), &thread_->loop(),
-                                            &random_, &engine_metrics_);
+    engine_ =
+        std::make_unique<ShardEngine>(settings.engine, arena_.get(), std::make_unique<LruPolicy>(),
+                                      &thread_->loop(), &random_, &engine_metrics_);
     const Status started = io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
       auto server = DataServer::Start(&thread_->loop(), engine_.get(), &metrics_, settings.server);
       if (!server.ok()) co_return server.status();
@@ -88,13 +88,18 @@ class ServerTest : public ::testing::TestWithParam<io::Backend> {
       co_return static_cast<uint64_t>(read(*engine_));
     });
   }
+  // Looks again and again, for some seconds.
   template <typename Condition>
-  static bool Eventually(Condition condition) {
+  bool Eventually(Condition condition) {
     for (int i = 0; i < 2000; ++i) {
       if (condition()) return true;
-      std::this_thread::sleep_for(milliseconds(5));
+      (void)io::RunOnLoop<Status>(thread_->loop(), [this] { return Pause(); });
     }
     return false;
+  }
+  io::Task<Status> Pause() {
+    co_await thread_->loop().Sleep(milliseconds(5));
+    co_return OkStatus();
   }
 
   static constexpr uint64_t kWitness = 1'000'000;
@@ -122,8 +127,8 @@ inline std::string BackendName(const ::testing::TestParamInfo<io::Backend>& info
   return info.param == io::Backend::kUring ? "uring" : "epoll";
 }
 
-#define EMBER_BOTH_BACK_ENDS(Suite)                                       \
-  INSTANTIATE_TEST_SUITE_P(BackEnds, Suite,                               \
-                           ::testing::Values(io::Backend::kUring, io::Backend::kEpoll), BackendName)
+#define EMBER_BOTH_BACK_ENDS(Suite) \
+  INSTANTIATE_TEST_SUITE_P(         \
+      BackEnds, Suite, ::testing::Values(io::Backend::kUring, io::Backend::kEpoll), BackendName)
 
 }  // namespace ember::kv::testing
