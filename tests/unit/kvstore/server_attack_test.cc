@@ -107,13 +107,16 @@ TEST_P(ServerAttackTest, AStreamCutAtAnyByteLeavesNothing) {
   append(FrameType::kWrite, Encode(wire::Write{{1, 2}, 0}), segment.payload);
   append(FrameType::kGet, get, {});
   const uint64_t used = OnEngine([&](ShardEngine&) { return arena_->used(); });
+  const uint64_t accepted = metrics_.accepted.value();
   for (size_t cut = 0; cut <= sentence.size(); ++cut) {
     RawClient client(port_);
     client.SendBytes(ByteSpan(sentence).first(cut));
     if (cut % 2 == 0) client.CloseAbruptly();
   }
-  EXPECT_TRUE(Eventually([&] { return OnEngine([](auto& e) { return e.attempts(); }) == 0; }));
+  const uint64_t all = accepted + sentence.size() + 1;
+  EXPECT_TRUE(Eventually([&] { return metrics_.accepted.value() == all; }));
   EXPECT_TRUE(Eventually([&] { return metrics_.connections.value() == 1; }));
+  EXPECT_EQ(OnEngine([](auto& e) { return e.attempts(); }), 0u);
   EXPECT_EQ(OnEngine([&](ShardEngine&) { return arena_->used(); }), used);
   ExpectOthersUnaffected();
 }

@@ -68,8 +68,12 @@ class ServerTest : public ::testing::TestWithParam<io::Backend> {
   }
   void StopServer(Duration grace) {
     if (server_ == nullptr) return;
-    (void)io::RunOnLoop<Status>(thread_->loop(), [&] { return server_->Stop(grace); });
+    (void)io::RunOnLoop<Status>(thread_->loop(), [&] { return StopOnLoop(grace); });
+  }
+  io::Task<Status> StopOnLoop(Duration grace) {
+    (void)co_await server_->Stop(grace);
     server_.reset();
+    co_return OkStatus();
   }
 
   std::unique_ptr<RawClient> Client() { return RawClient::Greeted(port_); }
