@@ -1,5 +1,6 @@
 #include "tests/unit/agent/agent_fixture.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -17,6 +18,7 @@ std::string Prompt(size_t tokens, int seed) {
 }
 
 AgentFixture::AgentFixture() {
+  spdlog::set_level(spdlog::level::err);
   static int count = 0;
   folder_ = std::filesystem::temp_directory_path() /
             ("ember-agent-" + std::to_string(::getpid()) + "-" + std::to_string(++count));

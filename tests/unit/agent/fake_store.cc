@@ -66,10 +66,6 @@ void FakeStore::Set(Faults faults) {
   faults_ = faults;
   thaw_.notify_all();
 }
-void FakeStore::Clear() {
-  std::lock_guard lock(mutex_);
-  segments_.clear();
-}
 size_t FakeStore::size() const {
   std::lock_guard lock(mutex_);
   return segments_.size();

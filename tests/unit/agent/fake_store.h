@@ -29,7 +29,6 @@ class FakeStore final : public StoreClient {
   void Shutdown() override {}
 
   void Set(Faults faults);
-  void Clear();
   size_t size() const;
   int matches() const { return matches_; }
   int gets() const { return gets_; }
