@@ -35,10 +35,10 @@ Result<ChildProcess> StartPrivateNode(uint64_t working_set, std::string* address
   }
   *address = io::Endpoint{"127.0.0.1", port}.ToString();
   const uint64_t memory = working_set + working_set / 4 + (64 << 20);
-  return ChildProcess::Start({*folder + "/ember-store", "--node-id=bench", "--listen=" + *address,
-                              "--grpc=off", "--admin=off", "--log-level=off",
-                              "--memory=" + std::to_string(memory)},
-                             /*quiet=*/true);
+  return ChildProcess::Start(
+      {*folder + "/ember-store", "--node-id=bench", "--listen=" + *address, "--grpc=off",
+       "--admin=off", "--log-level=off", "--memory=" + std::to_string(memory)},
+      /*quiet=*/true);
 }
 
 Status WaitUntilReachable(StoreClient& client, std::optional<ChildProcess>& node) {
@@ -116,8 +116,8 @@ int Bench(BenchFlags& flags) {
   std::optional<ChildProcess> node;
   if (own_node) {
     // Each size leaves its working set behind.
-    Result<ChildProcess> started = StartPrivateNode(
-        flags.options.working_set_bytes * flags.sizes.size(), &flags.store.stores);
+    Result<ChildProcess> started =
+        StartPrivateNode(flags.options.working_set_bytes * flags.sizes.size(), &flags.store.stores);
     if (!started.ok()) return Complain(started.status());
     node.emplace(*std::move(started));
   }
@@ -145,7 +145,8 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   bench->require_subcommand(1);
   CLI::App* store = bench->add_subcommand("store", "Put, match and get against a store");
   store->footer(
-      "Without --stores (or $EMBER_STORES) a private node is started on loopback and stopped again.\n"
+      "Without --stores (or $EMBER_STORES) a private node is started on loopback and stopped "
+      "again.\n"
       "Every loaded byte is compared with what was put. Bytes count once, whatever the copies.\n\n"
       "Examples:\n"
       "  ember bench store\n"
@@ -168,8 +169,9 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   store->add_option("--seconds", flags.seconds, "How long to match and to get, each")
       ->check(Within(0.1, 3600.0))
       ->capture_default_str();
-  store->add_option("--working-set", flags.options.working_set_bytes,
-                    "Payload to put of each size; should fit in the store")
+  store
+      ->add_option("--working-set", flags.options.working_set_bytes,
+                   "Payload to put of each size; should fit in the store")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE")
       ->default_str("512MiB");

@@ -11,9 +11,9 @@ namespace ember::cli {
 
 // Exit codes of the program.
 inline constexpr int kDone = 0;
-inline constexpr int kFailed = 1;     // a node, a file or a child process
+inline constexpr int kFailed = 1;  // a node, a file or a child process
 inline constexpr int kWrongUsage = 2;
-inline constexpr int kMissing = 3;    // what was asked for is not (wholly) in the store
+inline constexpr int kMissing = 3;  // what was asked for is not (wholly) in the store
 
 // Adds the subcommands; each sets `*exit_code` when it has run.
 void AddFileCommands(CLI::App* app, int* exit_code);

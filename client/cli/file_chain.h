@@ -1,10 +1,10 @@
 // FileChain: how a file lies in the store.
 //
-// A file is a chain of 1 MiB chunks, a segment each, in a namespace of the engine "file". Its chunks
-// are named by the file's SHA-256 and their place, so that chunks of two versions can never mix; a
-// small manifest segment, named by the file's name alone and written last, says which file it is. The
-// token ids that every segment carries are the words of the digest (of the file, or of the name for
-// the manifest) and the chunk's index, and are compared like any other segment's.
+// A file is a chain of 1 MiB chunks, a segment each, in a namespace of the engine "file". Its
+// chunks are named by the file's SHA-256 and their place, so that chunks of two versions can never
+// mix; a small manifest segment, named by the file's name alone and written last, says which file
+// it is. The token ids that every segment carries are the words of the digest (of the file, or of
+// the name for the manifest) and the chunk's index, and are compared like any other segment's.
 // Plain values, any thread.
 #pragma once
 

@@ -70,7 +70,8 @@ int Put(const FileFlags& flags) {
                 CountText(report->chunks_sent).c_str(), DurationText(progress.elapsed()).c_str(),
                 report->fewest_copies, report->fewest_copies == 1 ? "copy" : "copies");
     if (report->lost_already > 0) {
-      std::fprintf(stderr, "ember: %s of its chunks are gone already: the store is too small for it\n",
+      std::fprintf(stderr,
+                   "ember: %s of its chunks are gone already: the store is too small for it\n",
                    CountText(report->lost_already).c_str());
     }
     if (!report->degraded.ok()) {
@@ -126,8 +127,10 @@ FileFlags* AddFlags(CLI::App* command) {
 void AddFileCommands(CLI::App* app, int* exit_code) {
   CLI::App* put = app->add_subcommand("put", "Store a file under a name");
   put->footer(
-      "The file is cut into 1 MiB segments named by its SHA-256, and a manifest under the name. What is\n"
-      "stored never changes: another file under the same name is refused. It is a cache: under memory\n"
+      "The file is cut into 1 MiB segments named by its SHA-256, and a manifest under the name. "
+      "What is\n"
+      "stored never changes: another file under the same name is refused. It is a cache: under "
+      "memory\n"
       "pressure any of it may be evicted.\n\n"
       "Examples:\n"
       "  ember put model.gguf --name smollm2\n"
@@ -140,7 +143,8 @@ void AddFileCommands(CLI::App* app, int* exit_code) {
 
   CLI::App* get = app->add_subcommand("get", "Load a file by its name");
   get->footer(
-      "Every chunk is verified on arrival and the whole before the file appears under its name; there\n"
+      "Every chunk is verified on arrival and the whole before the file appears under its name; "
+      "there\n"
       "is never half a file. A miss says what is missing and why.\n\n"
       "Examples:\n"
       "  ember get --name smollm2 -o model.gguf\n"

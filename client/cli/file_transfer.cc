@@ -73,14 +73,22 @@ class PartialFile {
 std::string MissText(MissReason reason) {
   const std::string name(MissReasonName(reason));
   switch (reason) {
-    case MissReason::kNone: return "present";
-    case MissReason::kNeverStored: return name + ": no node has heard of it";
-    case MissReason::kEvicted: return name + ": it was there, and made room for others";
-    case MissReason::kLostNode: return name + ": its nodes can't be reached, or lost their memory";
-    case MissReason::kDeadline: return name + ": its nodes did not answer in time";
-    case MissReason::kCorrupt: return name + ": the bytes did not match their checksum";
-    case MissReason::kBusy: return name + ": its nodes refuse for load, try again";
-    default: return name;
+    case MissReason::kNone:
+      return "present";
+    case MissReason::kNeverStored:
+      return name + ": no node has heard of it";
+    case MissReason::kEvicted:
+      return name + ": it was there, and made room for others";
+    case MissReason::kLostNode:
+      return name + ": its nodes can't be reached, or lost their memory";
+    case MissReason::kDeadline:
+      return name + ": its nodes did not answer in time";
+    case MissReason::kCorrupt:
+      return name + ": the bytes did not match their checksum";
+    case MissReason::kBusy:
+      return name + ": its nodes refuse for load, try again";
+    default:
+      return name;
   }
 }
 
@@ -139,8 +147,10 @@ Status FileTransfer::PutChunks(int fd, const FileChain& chain, PutReport* report
     std::vector<PutRequest> requests;
     for (uint64_t at = 0; at < batch.size(); at += kChunkBytes) {
       const uint64_t chunk = begin + at / kChunkBytes;
-      requests.push_back({chain.refs()[chunk], chain.tokens(chunk),
-                          batch.subspan(at, manifest.chunk_size(chunk)), {}});
+      requests.push_back({chain.refs()[chunk],
+                          chain.tokens(chunk),
+                          batch.subspan(at, manifest.chunk_size(chunk)),
+                          {}});
     }
     const std::vector<PutOutcome> outcomes =
         client_.Put(requests, chain.layout(), options_.timeout);
@@ -184,7 +194,8 @@ Result<FileManifest> FileTransfer::Get(const std::string& name, const std::strin
   Result<Sha256Digest> digest = Sha256OfFile(file.path());
   if (!digest.ok()) return digest.status();
   if (*digest != manifest->digest) {
-    return CorruptError("\"" + name + "\": the file as a whole has another digest than when it was put");
+    return CorruptError("\"" + name +
+                        "\": the file as a whole has another digest than when it was put");
   }
   EMBER_RETURN_IF_ERROR(file.RenameTo(path));
   return manifest;

@@ -1,5 +1,5 @@
-// FileTransfer: puts, gets and matches whole files over a StoreClient, a few chunks at a time, so that
-// a file of any size needs little memory.
+// FileTransfer: puts, gets and matches whole files over a StoreClient, a few chunks at a time, so
+// that a file of any size needs little memory.
 //
 // Blocking; one thread at a time.
 #pragma once

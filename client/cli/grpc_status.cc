@@ -14,15 +14,16 @@ template <typename Service>
 auto StubFor(const io::Endpoint& endpoint) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // nodes are neighbours
-  return Service::NewStub(grpc::CreateCustomChannel(
-      endpoint.ToString(), grpc::InsecureChannelCredentials(), arguments));
+  return Service::NewStub(grpc::CreateCustomChannel(endpoint.ToString(),
+                                                    grpc::InsecureChannelCredentials(), arguments));
 }
 
 Status ToStatus(const grpc::Status& status) {
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return DeadlineError("no answer in time");
   }
-  // gRPC puts the system's reason last: "...: Failed to connect to remote host: Connection refused".
+  // gRPC puts the system's reason last: "...: Failed to connect to remote host: Connection
+  // refused".
   const std::string& message = status.error_message();
   const size_t reason = message.rfind(": ");
   return UnavailableError(reason == message.npos ? message : message.substr(reason + 2));
@@ -39,8 +40,7 @@ Result<rpc::StoreStatus> FetchStoreStatus(const io::Endpoint& endpoint, Duration
   grpc::ClientContext context;
   SetDeadline(timeout, &context);
   rpc::StoreStatus reply;
-  const grpc::Status status =
-      StubFor<rpc::StoreControl>(endpoint)->GetStatus(&context, {}, &reply);
+  const grpc::Status status = StubFor<rpc::StoreControl>(endpoint)->GetStatus(&context, {}, &reply);
   if (!status.ok()) return ToStatus(status);
   return reply;
 }
@@ -58,8 +58,8 @@ std::vector<Result<rpc::StoreStatus>> FetchStoreStatuses(const std::vector<io::E
                                                          Duration timeout) {
   std::vector<std::future<Result<rpc::StoreStatus>>> asked;
   for (const io::Endpoint& endpoint : endpoints) {
-    asked.push_back(std::async(std::launch::async,
-                               [&endpoint, timeout] { return FetchStoreStatus(endpoint, timeout); }));
+    asked.push_back(std::async(
+        std::launch::async, [&endpoint, timeout] { return FetchStoreStatus(endpoint, timeout); }));
   }
   std::vector<Result<rpc::StoreStatus>> statuses;
   for (auto& future : asked) statuses.push_back(future.get());

@@ -8,22 +8,25 @@
 namespace {
 
 constexpr char kDescription[] =
-    "EmberKV: a tier of KV-cache segments that outlives replicas, and a router that sends each request\n"
+    "EmberKV: a tier of KV-cache segments that outlives replicas, and a router that sends each "
+    "request\n"
     "where it will finish first.";
 
 constexpr char kFooter[] =
     "Addresses: --stores takes data addresses (7101), --store-grpc and --router-grpc take control\n"
-    "addresses (7201, 8081); $EMBER_STORES, $EMBER_STORE_GRPC and $EMBER_ROUTER_GRPC set their defaults.\n\n"
+    "addresses (7201, 8081); $EMBER_STORES, $EMBER_STORE_GRPC and $EMBER_ROUTER_GRPC set their "
+    "defaults.\n\n"
     "Examples:\n"
-    "  ember up                                 a store and a router on loopback; Ctrl-C stops them\n"
+    "  ember up                                 a store and a router on loopback; Ctrl-C stops "
+    "them\n"
     "  ember status                             what they hold and do\n"
     "  ember put model.gguf --name smollm2      a file into the store, and\n"
     "  ember get --name smollm2 -o copy.gguf    out of it again, verified\n"
     "  ember bench store                        how fast it is here\n"
     "  ember COMMAND --help                     more of each";
 
-// What the command line says that does not exist: the likelier mistake, though the parser would rather
-// speak of what is missing.
+// What the command line says that does not exist: the likelier mistake, though the parser would
+// rather speak of what is missing.
 std::string FirstUnknown(const CLI::App& root, int argc, char** argv) {
   const CLI::App* app = &root;
   for (int i = 1; i < argc; ++i) {

@@ -34,10 +34,10 @@ void PrintStores(const std::vector<io::Endpoint>& addresses, const StoreStatuses
     table.Add({s.node_id(), s.data_address(), DurationText(SecondsDuration(s.uptime_seconds())),
                BarText(used, capacity, 10) + " " + ShareText(used, capacity) + " of " +
                    ByteText(capacity),
-               CountText(s.segments()),
-               CountText(s.hits()), ShareText(s.hits(), s.hits() + s.misses()),
-               CountText(s.evictions()), CountText(s.corruptions()), CountText(s.connections()),
-               ByteText(s.bytes_in()), ByteText(s.bytes_out()), s.io_backend()});
+               CountText(s.segments()), CountText(s.hits()),
+               ShareText(s.hits(), s.hits() + s.misses()), CountText(s.evictions()),
+               CountText(s.corruptions()), CountText(s.connections()), ByteText(s.bytes_in()),
+               ByteText(s.bytes_out()), s.io_backend()});
   }
   const auto up = std::ranges::count_if(stores, [](const auto& store) { return store.ok(); });
   std::printf("STORE  %td of %zu nodes reachable\n", up, stores.size());
@@ -165,7 +165,8 @@ void AddStatusCommand(CLI::App* app, int* exit_code) {
   static StatusFlags flags;
   CLI::App* status = app->add_subcommand("status", "Show nodes and replicas: fill, hits, load");
   status->footer(
-      "Hit rate counts keys that match and get asked for. Tokens reused is the share that the engines\n"
+      "Hit rate counts keys that match and get asked for. Tokens reused is the share that the "
+      "engines\n"
       "did not have to compute again, as they counted it.\n\n"
       "Examples:\n"
       "  ember status\n"
@@ -173,11 +174,13 @@ void AddStatusCommand(CLI::App* app, int* exit_code) {
       "  watch -n1 ember status\n"
       "  ember status --json | jq .stores[].segments\n\n"
       "Exit codes: 0 all reachable, 1 something is not, 2 wrong usage.");
-  status->add_option("--store-grpc", flags.stores,
-                     "Control addresses of the nodes, HOST:PORT,... (or $EMBER_STORE_GRPC)")
+  status
+      ->add_option("--store-grpc", flags.stores,
+                   "Control addresses of the nodes, HOST:PORT,... (or $EMBER_STORE_GRPC)")
       ->capture_default_str();
-  status->add_option("--router-grpc", flags.router,
-                     "Control address of the router (or $EMBER_ROUTER_GRPC)")
+  status
+      ->add_option("--router-grpc", flags.router,
+                   "Control address of the router (or $EMBER_ROUTER_GRPC)")
       ->capture_default_str();
   status->add_option("--timeout", flags.timeout_seconds, "Seconds to wait for each")
       ->check(Within(0.01, 60.0))

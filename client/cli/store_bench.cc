@@ -47,7 +47,8 @@ Result<StoreBench> StoreBench::Make(StoreClient& client, StoreBenchOptions optio
     return InvalidError("the working set is smaller than one batch");
   }
   if (options.working_set_bytes / batch_bytes > kMaxBatches) {
-    return InvalidError("the working set has more than " + std::to_string(kMaxBatches) + " batches");
+    return InvalidError("the working set has more than " + std::to_string(kMaxBatches) +
+                        " batches");
   }
   return StoreBench(client, options);
 }
@@ -99,8 +100,7 @@ BenchPhase StoreBench::RunPhase(const std::string& name, bool once, const Call& 
   for (std::thread& thread : threads) thread.join();
   BenchPhase whole;
   whole.name = name;
-  whole.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  whole.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const BenchPhase& part : parts) {
     whole.calls += part.calls;
     whole.segments += part.segments;
@@ -146,9 +146,9 @@ void StoreBench::Get(const Batch& batch, BenchPhase* phase) const {
   memory.resize(batch.refs.size() * options_.segment_bytes);
   std::vector<GetRequest> requests;
   for (size_t i = 0; i < batch.refs.size(); ++i) {
-    requests.push_back({batch.refs[i], Tokens(batch, i),
-                        MutableByteSpan(memory).subspan(i * options_.segment_bytes,
-                                                        options_.segment_bytes)});
+    requests.push_back(
+        {batch.refs[i], Tokens(batch, i),
+         MutableByteSpan(memory).subspan(i * options_.segment_bytes, options_.segment_bytes)});
   }
   const TimePoint start = std::chrono::steady_clock::now();
   const GetResult got = client_.Get(requests, layout_, options_.timeout);

@@ -35,8 +35,8 @@ std::string FlagText(const char* flag, const std::string& value, const char* fal
   return value == fallback ? "" : std::string(" ") + flag + "=" + value;
 }
 
-// The signals that `ember up` waits for; blocked before any thread starts, so that all of them inherit
-// that.
+// The signals that `ember up` waits for; blocked before any thread starts, so that all of them
+// inherit that.
 class Signals {
  public:
   Signals() {
@@ -75,14 +75,13 @@ class Pair {
   Status Start() {
     Result<std::string> folder = ProgramFolder();
     if (!folder.ok()) return folder.status();
-    std::vector<std::string> store = {*folder + "/ember-store", "--node-id=s1",
-                                      "--listen=" + flags_.store_listen,
-                                      "--grpc=" + flags_.store_grpc,
-                                      "--admin=" + flags_.store_admin, "--memory=" + flags_.memory};
+    std::vector<std::string> store = {
+        *folder + "/ember-store",          "--node-id=s1",
+        "--listen=" + flags_.store_listen, "--grpc=" + flags_.store_grpc,
+        "--admin=" + flags_.store_admin,   "--memory=" + flags_.memory};
     std::vector<std::string> router = {*folder + "/ember-router",
                                        "--listen=" + flags_.router_listen,
-                                       "--grpc=" + flags_.router_grpc,
-                                       "--policy=" + flags_.policy};
+                                       "--grpc=" + flags_.router_grpc, "--policy=" + flags_.policy};
     for (const std::string& replica : flags_.replicas) router.push_back("--replica=" + replica);
     for (std::vector<std::string>* command : {&store, &router}) {
       Result<ChildProcess> child = ChildProcess::Start(*std::move(command));
@@ -138,7 +137,8 @@ class Pair {
       ChildProcess& child = children_.back();
       const bool by_itself = child.Ended().has_value();
       const std::string how = child.Stop(kStopGrace);
-      if (!by_itself) std::fprintf(stderr, "ember: %s stopped, %s\n", child.name().c_str(), how.c_str());
+      if (!by_itself)
+        std::fprintf(stderr, "ember: %s stopped, %s\n", child.name().c_str(), how.c_str());
       children_.pop_back();
     }
   }
@@ -175,8 +175,10 @@ void AddUpCommand(CLI::App* app, int* exit_code) {
   static UpFlags flags;
   CLI::App* up = app->add_subcommand("up", "Run one store and one router on this machine");
   up->footer(
-      "Starts ember-store and ember-router from this program's folder and stays with them: Ctrl-C stops\n"
-      "both, and when one of them dies the other is stopped and the exit code is 1. Nothing listens\n"
+      "Starts ember-store and ember-router from this program's folder and stays with them: Ctrl-C "
+      "stops\n"
+      "both, and when one of them dies the other is stopped and the exit code is 1. Nothing "
+      "listens\n"
       "outside loopback unless an address here says so.\n\n"
       "Examples:\n"
       "  ember up\n"

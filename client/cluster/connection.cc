@@ -29,13 +29,13 @@ io::Task<Status> Connection::Greet(const DialOptions& options) {
                           .max_version = wire::kProtocolVersion,
                           .client_name = options.client_name,
                           .expected_node_id = options.expected_node_id};
-  Result<wire::HelloReply> reply = co_await Call<wire::HelloReply>(
-      wire::FrameType::kHello, hello, wire::FrameType::kHelloReply);
+  Result<wire::HelloReply> reply =
+      co_await Call<wire::HelloReply>(wire::FrameType::kHello, hello, wire::FrameType::kHelloReply);
   if (!reply.ok()) co_return reply.status();
   hello_ = *std::move(reply);
   if (hello_.version != wire::kProtocolVersion) {
-    co_return Break(MismatchError("the node speaks protocol version " +
-                                  std::to_string(hello_.version)));
+    co_return Break(
+        MismatchError("the node speaks protocol version " + std::to_string(hello_.version)));
   }
   if (!options.expected_node_id.empty() && hello_.node_id != options.expected_node_id) {
     co_return Break(MismatchError("node \"" + hello_.node_id + "\" answers where \"" +

@@ -1,9 +1,10 @@
 // Connection: one data-plane connection to a node whose hello has been checked.
 //
 // Operation: one exchange at a time; the caller sends frames, then reads the replies it expects, in
-// order. Whatever leaves the stream's state in doubt (a lost or garbled stream, a frame that was not
-// asked for, a deadline, payload left unread) makes the connection unusable, for good. An error that
-// the node reports for a request does not.
+// order. Whatever leaves the stream's state in doubt (a lost or garbled stream, a frame that was
+// not asked for, a deadline, payload left unread) makes the connection unusable, for good. An error
+// that the node reports for a request does not.
+//
 // Concurrency: the loop's thread only. Life: outlives its pending operation.
 #pragma once
 
@@ -21,7 +22,7 @@ namespace ember::cluster {
 struct DialOptions {
   io::Endpoint endpoint;
   std::string client_name;
-  std::string expected_node_id;  // empty: any
+  std::string expected_node_id;          // empty: any
   Duration timeout = milliseconds(500);  // for connect and hello together
 };
 

@@ -1,9 +1,11 @@
-// Peer: one node as a client sees it: its few long-lived connections, and whether it is worth asking.
+// Peer: one node as a client sees it: its few long-lived connections, and whether it is worth
+// asking.
 //
 // Operation: connections are opened when needed, up to a limit, and lent to one exchange at a time;
 // further exchanges wait, loads before pushes. After a failure the peer is skipped until its
 // back-off ends; then one exchange tries it again while the others are still refused.
-// Concurrency: the loop's thread only. Life: Close() it, and let every Exchange end, before it dies.
+// Concurrency: the loop's thread only. Life: Close() it, and let every Exchange end, before it
+// dies.
 #pragma once
 
 #include <deque>

@@ -9,10 +9,11 @@
 
 namespace ember::cluster {
 
-// The ordered owners of a placement group: the first `copies` members by weighted rendezvous hashing
-// (Highest Random Weight, Thaler and Ravishankar 1998; weights as in Mosko's -w/ln(h) form), as
-// indexes into view.members. With zones, an owner in a zone that has none yet goes before a higher
-// score. Adding or removing one member moves only that member's share. A weight of 0 owns nothing.
+// The ordered owners of a placement group: the first `copies` members by weighted rendezvous
+// hashing (Highest Random Weight, Thaler and Ravishankar 1998; weights as in Mosko's -w/ln(h)
+// form), as indexes into view.members. With zones, an owner in a zone that has none yet goes before
+// a higher score. Adding or removing one member moves only that member's share. A weight of 0 owns
+// nothing.
 //
 // score(member) = -weight / ln(h), h = XXH3-64(ns id || placement hash || member id) as a 53-bit
 // fraction strictly between 0 and 1; equal scores go to the smaller id.

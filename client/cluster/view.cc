@@ -15,8 +15,8 @@ std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\
 // Ids stand in logs, metric labels and this very syntax, so they stay simple.
 bool IsPlainId(std::string_view id) {
   return !id.empty() && id.size() <= wire::kMaxNameBytes && std::ranges::all_of(id, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
   });
 }
 

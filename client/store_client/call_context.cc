@@ -31,10 +31,14 @@ const std::vector<size_t>& OwnerList::Of(const SegmentRef& segment) {
 
 MissReason MissReasonOf(const Status& status) {
   switch (status.code()) {
-    case StatusCode::kDeadline: return MissReason::kDeadline;
-    case StatusCode::kBusy: return MissReason::kBusy;
-    case StatusCode::kCorrupt: return MissReason::kCorrupt;
-    default: return MissReason::kLostNode;
+    case StatusCode::kDeadline:
+      return MissReason::kDeadline;
+    case StatusCode::kBusy:
+      return MissReason::kBusy;
+    case StatusCode::kCorrupt:
+      return MissReason::kCorrupt;
+    default:
+      return MissReason::kLostNode;
   }
 }
 
@@ -43,8 +47,7 @@ MissReason MoreTelling(MissReason a, MissReason b) {
 }
 
 MissReason MissReasonAt(const cluster::Peer& peer, MissReason reason) {
-  const bool forgot =
-      reason == MissReason::kNeverStored && peer.RestartedWithin(kRestartMatters);
+  const bool forgot = reason == MissReason::kNeverStored && peer.RestartedWithin(kRestartMatters);
   return forgot ? MissReason::kLostNode : reason;
 }
 

@@ -30,16 +30,16 @@ ClientMetrics::ClientMetrics(MetricsRegistry& registry)
           "ember_client_requests_total", "Calls of the store client, by how much was had.",
           {{"operation", kOperationNames[op]}, {"outcome", kOutcomeNames[outcome]}});
     }
-    seconds_[op] = &registry.AddHistogram("ember_client_request_seconds",
-                                          "Time of the store client's calls.",
-                                          {{"operation", kOperationNames[op]}});
+    seconds_[op] =
+        &registry.AddHistogram("ember_client_request_seconds", "Time of the store client's calls.",
+                               {{"operation", kOperationNames[op]}});
   }
   for (size_t op = 0; op < misses_.size(); ++op) {
     for (size_t reason = 1; reason < kMissReasonCount; ++reason) {
       const std::string name(MissReasonName(static_cast<MissReason>(reason)));
-      misses_[op][reason] = &registry.AddCounter(
-          "ember_client_misses_total", "Segments not had, by reason.",
-          {{"operation", kOperationNames[op]}, {"reason", name}});
+      misses_[op][reason] =
+          &registry.AddCounter("ember_client_misses_total", "Segments not had, by reason.",
+                               {{"operation", kOperationNames[op]}, {"reason", name}});
     }
   }
 }

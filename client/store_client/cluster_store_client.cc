@@ -108,9 +108,10 @@ std::vector<PutOutcome> ClusterStoreClient::Put(std::span<const PutRequest> requ
                                                 const LayoutDigest& layout, Duration timeout) {
   const CallScope scope(this);
   const TimePoint start = context_.loop.Now();
-  std::vector<PutOutcome> outcomes = PutCall(context_, requests, layout, DeadlineAfter(start, timeout)).Run();
-  const auto stored = std::ranges::count_if(
-      outcomes, [](const PutOutcome& outcome) { return outcome.copies > 0; });
+  std::vector<PutOutcome> outcomes =
+      PutCall(context_, requests, layout, DeadlineAfter(start, timeout)).Run();
+  const auto stored =
+      std::ranges::count_if(outcomes, [](const PutOutcome& outcome) { return outcome.copies > 0; });
   metrics_.Record(ClientMetrics::kPut, static_cast<size_t>(stored), requests.size(),
                   context_.loop.Now() - start);
   return outcomes;
@@ -118,8 +119,8 @@ std::vector<PutOutcome> ClusterStoreClient::Put(std::span<const PutRequest> requ
 
 std::vector<StoreClient::NodeState> ClusterStoreClient::Nodes() {
   const CallScope scope(this);
-  Result<std::vector<NodeState>> nodes = io::RunOnLoop<Result<std::vector<NodeState>>>(
-      context_.loop, [this] { return ProbeNodes(); });
+  Result<std::vector<NodeState>> nodes =
+      io::RunOnLoop<Result<std::vector<NodeState>>>(context_.loop, [this] { return ProbeNodes(); });
   return nodes.ok() ? *std::move(nodes) : std::vector<NodeState>();
 }
 
@@ -133,7 +134,8 @@ io::Task<Result<std::vector<StoreClient::NodeState>>> ClusterStoreClient::ProbeN
   std::vector<NodeState> nodes;
   for (const auto& peer : (*cluster)->peers) {
     const bool up = peer->connected();
-    nodes.push_back({peer->node_id(), peer->endpoint(), up, up ? "" : peer->last_error().ToString()});
+    nodes.push_back(
+        {peer->node_id(), peer->endpoint(), up, up ? "" : peer->last_error().ToString()});
   }
   co_return nodes;
 }

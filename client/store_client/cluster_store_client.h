@@ -1,5 +1,5 @@
-// ClusterStoreClient: the StoreClient behind Create. It owns the loop thread and all that runs on it,
-// and lends them to one MatchCall, GetCall or PutCall at a time and caller.
+// ClusterStoreClient: the StoreClient behind Create. It owns the loop thread and all that runs on
+// it, and lends them to one MatchCall, GetCall or PutCall at a time and caller.
 //
 // Any thread, as StoreClient says.
 #pragma once

@@ -1,5 +1,6 @@
-// CopyHints: which owners were last seen to have a segment, so that loads are spread over the copies
-// that exist. Only hints: they may be stale, and loads ask the other owners before they give up.
+// CopyHints: which owners were last seen to have a segment, so that loads are spread over the
+// copies that exist. Only hints: they may be stale, and loads ask the other owners before they give
+// up.
 //
 // Bounded: two generations of entries; when the young one is full, the old one is forgotten.
 // The loop's thread only.

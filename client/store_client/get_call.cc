@@ -36,8 +36,7 @@ GetCall::GetCall(CallContext& context, std::span<const GetRequest> requests,
 GetResult GetCall::Run() {
   for (;;) {
     anything_asked_ = false;
-    const Status status =
-        io::RunOnLoop<Status>(context_.loop, [this] { return LoadRound(); });
+    const Status status = io::RunOnLoop<Status>(context_.loop, [this] { return LoadRound(); });
     if (!status.ok()) {
       for (uint32_t i = 0; i < items_.size(); ++i) {
         if (items_[i].stage == Stage::kWanted) Miss(i, MissReasonOf(status));
@@ -75,8 +74,7 @@ io::Task<Status> GetCall::LoadRound() {
     if (shares[member].items.empty()) continue;
     anything_asked_ = true;
     // A node that hangs must leave time to ask the other copy.
-    const TimePoint deadline =
-        shares[member].last_chance ? deadline_ : now + (deadline_ - now) / 2;
+    const TimePoint deadline = shares[member].last_chance ? deadline_ : now + (deadline_ - now) / 2;
     gate.Spawn(LoadShare(member, std::move(shares[member]), deadline));
   }
   co_await gate.Close();
@@ -109,7 +107,9 @@ bool GetCall::Assign(uint32_t i, std::vector<Share>* shares) {
       continue;
     }
     const CopyHints::Hint hint = context_.hints.Find(request.ref.key, rank);
-    const int order = hint == CopyHints::Hint::kPresent ? 0 : hint == CopyHints::Hint::kUnknown ? 1 : 2;
+    const int order = hint == CopyHints::Hint::kPresent   ? 0
+                      : hint == CopyHints::Hint::kUnknown ? 1
+                                                          : 2;
     const std::pair cost(order, peer.outstanding_bytes + (*shares)[member].bytes);
     if (!best || cost < best_cost) {
       best = rank;
@@ -194,8 +194,8 @@ io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster
   // A copy of another length than was matched can't be what the caller wants.
   EMBER_CO_RETURN_IF_ERROR(co_await connection.SkipPayload());
   context_.hints.Note(requests_[i].ref.key, item.rank, false);
-  Miss(i, got->miss == MissReason::kNone ? MissReason::kLayoutDiffers
-                                         : MissReasonAt(peer, got->miss));
+  Miss(i,
+       got->miss == MissReason::kNone ? MissReason::kLayoutDiffers : MissReasonAt(peer, got->miss));
   if (Exhausted(item)) {
     item.stage = Stage::kMissed;
     cut_ = std::min<size_t>(cut_, i);
@@ -232,8 +232,8 @@ MissReason GetCall::WhyNot(uint32_t i, SegmentHeader* header) const {
   if (!CheckHeader(*header, request.ref, request.tokens, layout_).ok()) {
     return MissReason::kOtherSalt;
   }
-  const bool intact = header->payload_length == request.buffer.size() &&
-                      Xxh3Of(request.buffer) == header->checksum;
+  const bool intact =
+      header->payload_length == request.buffer.size() && Xxh3Of(request.buffer) == header->checksum;
   return intact ? MissReason::kNone : MissReason::kCorrupt;
 }
 

@@ -1,9 +1,9 @@
 // GetCall: one Get. It lives on the caller's stack; nothing of it is left when Run returns.
 //
-// Operation: rounds. In each, every segment still wanted is assigned to one owner that was not asked
-// for it yet, all owners are asked in parallel on the loop, and the payloads are received into the
-// caller's buffers; then the caller's own thread verifies them, so that hashing holds up nobody
-// else. A segment that failed goes into the next round with its next owner.
+// Operation: rounds. In each, every segment still wanted is assigned to one owner that was not
+// asked for it yet, all owners are asked in parallel on the loop, and the payloads are received
+// into the caller's buffers; then the caller's own thread verifies them, so that hashing holds up
+// nobody else. A segment that failed goes into the next round with its next owner.
 #pragma once
 
 #include "client/store_client/call_context.h"
@@ -25,7 +25,7 @@ class GetCall {
     uint32_t asked = 0;          // a bit per rank
     size_t rank = 0;             // of the owner asked last
     MissReason miss = MissReason::kNone;
-    Bytes header;                // as received
+    Bytes header;  // as received
   };
   // What one owner is asked for in one round.
   struct Share {

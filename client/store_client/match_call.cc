@@ -6,8 +6,7 @@
 
 namespace ember {
 
-MatchCall::MatchCall(CallContext& context, std::span<const SegmentRef> segments,
-                     TimePoint deadline)
+MatchCall::MatchCall(CallContext& context, std::span<const SegmentRef> segments, TimePoint deadline)
     : context_(context),
       segments_(segments.begin(), segments.end()),
       deadline_(deadline),

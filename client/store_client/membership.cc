@@ -87,8 +87,7 @@ Status Membership::Adopt(const wire::HelloReply& hello, const io::Endpoint& from
   if (members.empty()) members = {{.id = hello.node_id, .host = from.host, .port = from.port}};
   Result<cluster::View> view = cluster::CheckedView(hello.view_number, std::move(members));
   if (!view.ok()) return view.status().WithContext("view of node " + hello.node_id);
-  if (cluster_ != nullptr &&
-      (view->number < cluster_->view.number || *view == cluster_->view)) {
+  if (cluster_ != nullptr && (view->number < cluster_->view.number || *view == cluster_->view)) {
     return OkStatus();
   }
   auto next = std::make_shared<Cluster>();
@@ -113,11 +112,12 @@ std::shared_ptr<cluster::Peer> Membership::PeerOf(const wire::Member& member) {
                                .connect_timeout = options_.connect_timeout,
                                .back_off_min = options_.back_off_min,
                                .back_off_max = options_.back_off_max};
-  return std::make_shared<cluster::Peer>(
-      loop_, endpoint, member.id, options, [this, endpoint](const wire::HelloReply& hello) {
-        // A bad view changes nothing; the connection that brought it still serves its own keys.
-        if (!closed_) (void)Adopt(hello, endpoint);
-      });
+  return std::make_shared<cluster::Peer>(loop_, endpoint, member.id, options,
+                                         [this, endpoint](const wire::HelloReply& hello) {
+                                           // A bad view changes nothing; the connection that
+                                           // brought it still serves its own keys.
+                                           if (!closed_) (void)Adopt(hello, endpoint);
+                                         });
 }
 
 void Membership::Retire(const Cluster& old) {

@@ -2,8 +2,8 @@
 //
 // Operation: the seeds are asked in parallel, again and again at short intervals, until one gives a
 // view; so a store that starts late is joined without being called. Later views come with the hello
-// of every new connection: a greater number wins, and of equal numbers (static lists) the last heard.
-// Concurrency: the loop's thread only.
+// of every new connection: a greater number wins, and of equal numbers (static lists) the last
+// heard. Concurrency: the loop's thread only.
 #pragma once
 
 #include <functional>

@@ -40,8 +40,7 @@ Status PutCall::MakeHeader(uint32_t i, const LayoutDigest& layout, RandomSource&
     return InvalidError("a payload of " + std::to_string(request.payload.size()) +
                         " bytes, limit " + std::to_string(wire::kMaxPayloadBytes));
   }
-  if (request.tokens.size() > kMaxTokensPerSegment ||
-      request.layer_offsets.size() > kMaxLayers) {
+  if (request.tokens.size() > kMaxTokensPerSegment || request.layer_offsets.size() > kMaxLayers) {
     return InvalidError("a segment of too many tokens or layers");
   }
   SegmentHeader header{.key = request.ref.key,

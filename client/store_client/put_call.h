@@ -1,8 +1,8 @@
 // PutCall: one Put. It lives on the caller's stack; nothing of it is left when Run returns.
 //
-// Operation: the caller's thread makes headers and checksums; then, on the loop, every owner is sent
-// its segments in parallel, in batches: reserve, write what it lacks, commit. All owners get the same
-// generation, so that copies are bit-equal.
+// Operation: the caller's thread makes headers and checksums; then, on the loop, every owner is
+// sent its segments in parallel, in batches: reserve, write what it lacks, commit. All owners get
+// the same generation, so that copies are bit-equal.
 #pragma once
 
 #include "client/store_client/call_context.h"

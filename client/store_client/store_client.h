@@ -1,15 +1,16 @@
 // StoreClient: Match, Get and Put against a cluster of store nodes, over placement and fail-over.
 //
-// What it is: the library that engines' connectors, the agent and the command line talk to. It finds
-// the owners of each segment by rendezvous hashing over the cluster's view, asks them in parallel,
-// fails over to the other copy, verifies every byte after the last copy, and says for each miss why.
-// A node that is down costs one failed try, then none until its back-off ends.
+// What it is: the library that engines' connectors, the agent and the command line talk to. It
+// finds the owners of each segment by rendezvous hashing over the cluster's view, asks them in
+// parallel, fails over to the other copy, verifies every byte after the last copy, and says for
+// each miss why. A node that is down costs one failed try, then none until its back-off ends.
 //
-// Concurrency: every call is blocking, may come from any thread, and many may run at once. The client
-// owns one loop thread that does all the I/O. Calls return by their deadline whatever the nodes do.
-// When a call has returned, nothing of it touches the caller's buffers any more.
-// Life: Shutdown() (or the destructor) ends the calls in flight (kCancelled, kLostNode) and waits for
-// them to return; later calls return at once.
+// Concurrency: every call is blocking, may come from any thread, and many may run at once. The
+// client owns one loop thread that does all the I/O. Calls return by their deadline whatever the
+// nodes do. When a call has returned, nothing of it touches the caller's buffers any more.
+//
+// Life: Shutdown() (or the destructor) ends the calls in flight (kCancelled, kLostNode) and waits
+// for them to return; later calls return at once.
 #pragma once
 
 #include <functional>
@@ -35,11 +36,11 @@ struct StoreClientOptions {
   std::string name = "client";      // for the nodes' logs, and as the writer of segments
   std::string tenant;               // of what is put
   io::Backend backend = io::Backend::kAuto;
-  uint32_t copies = 2;              // at first write; 1 to kMaxCopies
+  uint32_t copies = 2;  // at first write; 1 to kMaxCopies
   Duration connect_timeout = milliseconds(500);
   Duration back_off_min = milliseconds(100);  // after a failed connection; doubles
   Duration back_off_max = seconds(2);
-  MetricsRegistry* metrics = nullptr;         // optional; must outlive the client
+  MetricsRegistry* metrics = nullptr;  // optional; must outlive the client
 };
 
 struct SegmentMatch {
@@ -47,7 +48,7 @@ struct SegmentMatch {
   uint64_t payload_bytes = 0;
 };
 struct MatchResult {
-  size_t usable = 0;  // segments present from the start, unbroken
+  size_t usable = 0;                   // segments present from the start, unbroken
   std::vector<SegmentMatch> segments;  // as many as asked
 };
 
@@ -58,7 +59,7 @@ struct GetRequest {
   MutableByteSpan buffer;           // exactly the payload's length as matched
 };
 struct GetResult {
-  size_t usable = 0;                   // segments that arrived and were verified, from the start, unbroken
+  size_t usable = 0;  // segments that arrived and were verified, from the start, unbroken
   std::vector<MissReason> misses;      // per request; kNone = arrived and verified
   std::vector<SegmentHeader> headers;  // per request; default where missed
   uint64_t bytes = 0;                  // of the payloads that arrived and were verified
@@ -72,9 +73,9 @@ struct PutRequest {
 };
 // What became of one segment of a put.
 struct PutOutcome {
-  uint32_t copies = 0;   // nodes that have it now, acknowledged in memory
+  uint32_t copies = 0;     // nodes that have it now, acknowledged in memory
   bool was_there = false;  // every owner had it already: nothing was sent
-  Status status;         // why copies is below what was asked
+  Status status;           // why copies is below what was asked
 };
 
 class StoreClient {
@@ -87,9 +88,9 @@ class StoreClient {
   // asked is a miss (kLostNode, kDeadline). Returns as soon as every answer is known, without
   // waiting for a slow owner whose answer can't change it.
   virtual MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) = 0;
-  // Loads segments straight into their buffers, spread over the copies. Stops asking after the first
-  // miss of the prefix; what was not asked then has that miss's reason. A buffer whose segment missed
-  // may hold anything.
+  // Loads segments straight into their buffers, spread over the copies. Stops asking after the
+  // first miss of the prefix; what was not asked then has that miss's reason. A buffer whose
+  // segment missed may hold anything.
   virtual GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
                         Duration timeout) = 0;
   // Reserve, stream, commit, at each owner in parallel. Outcomes in the order of the requests; an

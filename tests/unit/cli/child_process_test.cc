@@ -79,7 +79,8 @@ TEST(ChildProcess, DiesWhenItsParentIsKilled) {
     for (;;) ::pause();
   }
   pid_t grandchild = 0;
-  ASSERT_EQ(::read(pids[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
+  ASSERT_EQ(::read(pids[0], &grandchild, sizeof grandchild),
+            static_cast<ssize_t>(sizeof grandchild));
   ASSERT_GT(grandchild, 0);
   ::kill(parent, SIGKILL);
   ::waitpid(parent, nullptr, 0);

@@ -51,7 +51,8 @@ class FileTransferTest : public ::testing::Test, public testing::ClientFixture {
 };
 
 TEST_F(FileTransferTest, AFileComesBackAsItWas) {
-  for (const size_t size : {size_t{0}, size_t{1}, kChunkBytes, kChunkBytes + 1, 5 * kChunkBytes - 7}) {
+  for (const size_t size :
+       {size_t{0}, size_t{1}, kChunkBytes, kChunkBytes + 1, 5 * kChunkBytes - 7}) {
     SCOPED_TRACE(size);
     const std::string name = "file-" + std::to_string(size);
     const std::string content = MakeFile(name, size, size);

@@ -50,9 +50,12 @@ TEST_F(StoreBenchTest, MissesAreNotThroughput) {
 
 TEST_F(StoreBenchTest, RefusesSizesThatCantBe) {
   for (const auto& [segment, batch, threads, working_set] :
-       std::vector<std::tuple<uint64_t, uint32_t, uint32_t, uint64_t>>{
-           {0, 1, 1, 100}, {65ull << 20, 1, 1, 1 << 30}, {10, 0, 1, 100}, {10, 1, 0, 100},
-           {10, 11, 1, 100}, {1, 1, 1, 1 << 30}}) {
+       std::vector<std::tuple<uint64_t, uint32_t, uint32_t, uint64_t>>{{0, 1, 1, 100},
+                                                                       {65ull << 20, 1, 1, 1 << 30},
+                                                                       {10, 0, 1, 100},
+                                                                       {10, 1, 0, 100},
+                                                                       {10, 11, 1, 100},
+                                                                       {1, 1, 1, 1 << 30}}) {
     const StoreBenchOptions bad{.segment_bytes = segment,
                                 .batch = batch,
                                 .threads = threads,

@@ -38,8 +38,9 @@ TEST(Text, Json) {
   JsonObject object;
   object.Add("text", "a\"b\n").Add("n", uint64_t{18446744073709551615u}).Add("x", 0.5);
   object.Add("nan", std::nan("")).Add("yes", true).AddRaw("list", JsonArray({"1", "2"}));
-  EXPECT_EQ(object.ToString(),
-            R"({"text":"a\"b\n","n":18446744073709551615,"x":0.5,"nan":null,"yes":true,"list":[1,2]})");
+  EXPECT_EQ(
+      object.ToString(),
+      R"({"text":"a\"b\n","n":18446744073709551615,"x":0.5,"nan":null,"yes":true,"list":[1,2]})");
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ INSTANTIATE_TEST_SUITE_P(
                       BadView{"=127.0.0.1:7101", "id"}, BadView{"a b=127.0.0.1:7101", "\"a b="},
                       BadView{"a=127.0.0.1", "port"}, BadView{"a=127.0.0.1:0", "port 0"},
                       BadView{"a=127.0.0.1:70000", "65535"}, BadView{"a=::1:7101", "brackets"},
-                      BadView{"a=127.0.0.1:1,", "\"\""}, BadView{"a=127.0.0.1:1,,b=127.0.0.1:2", "\"\""},
+                      BadView{"a=127.0.0.1:1,", "\"\""},
+                      BadView{"a=127.0.0.1:1,,b=127.0.0.1:2", "\"\""},
                       BadView{"a=127.0.0.1:1,a=127.0.0.1:2", "\"a\" stands twice"},
                       BadView{"a=127.0.0.1:1,b=127.0.0.1:1", "127.0.0.1:1 stands twice"}));
 

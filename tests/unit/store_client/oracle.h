@@ -1,5 +1,5 @@
-// Oracle: chains of segments whose payload is a function of their key, so that every reader can tell
-// right bytes from wrong ones without having seen the writer.
+// Oracle: chains of segments whose payload is a function of their key, so that every reader can
+// tell right bytes from wrong ones without having seen the writer.
 #pragma once
 
 #include <vector>

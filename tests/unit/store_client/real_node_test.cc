@@ -130,7 +130,8 @@ TEST_P(RealNodeTest, StoppedAndRestartedNodes) {
   }
 }
 
-// C25: 96 threads, more than the memory holds, a node killed on the way; every byte is the oracle's.
+// C25: 96 threads, more than the memory holds, a node killed on the way; every byte is the
+// oracle's.
 TEST_P(RealNodeTest, ManyThreadsReadOnlyWhatWasPut) {
   const auto client = Connect();
   std::atomic<size_t> wrong = 0, loaded = 0;

@@ -35,8 +35,8 @@ bool WriteAll(int fd, ByteSpan bytes) {
 Bytes EncodeFrame(wire::FrameType type, uint64_t id, ByteSpan meta, ByteSpan payload) {
   Bytes out;
   ByteWriter writer(&out);
-  writer.PutRaw(wire::EncodeFrameHeader(
-      {type, id, static_cast<uint32_t>(meta.size()), payload.size()}));
+  writer.PutRaw(
+      wire::EncodeFrameHeader({type, id, static_cast<uint32_t>(meta.size()), payload.size()}));
   writer.PutRaw(meta);
   writer.PutRaw(payload);
   return out;
@@ -54,7 +54,8 @@ void ScriptedNode::Start(bool keep_segments) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port_);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EMBER_CHECK(::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "bind");
+  EMBER_CHECK(::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0,
+              "bind");
   EMBER_CHECK(::listen(listener_, 128) == 0, "listen");
   socklen_t length = sizeof address;
   ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length);
@@ -150,18 +151,25 @@ bool ScriptedNode::Answer(int fd, const Frame& frame, Attempts* attempts) {
   switch (frame.header.type) {
     case wire::FrameType::kPing:
       return Send(fd, wire::FrameType::kPong, frame.header.request_id, {});
-    case wire::FrameType::kMatch: return AnswerMatch(fd, frame);
-    case wire::FrameType::kGet: return AnswerGet(fd, frame);
-    case wire::FrameType::kReserve: return AnswerReserve(fd, frame, attempts);
+    case wire::FrameType::kMatch:
+      return AnswerMatch(fd, frame);
+    case wire::FrameType::kGet:
+      return AnswerGet(fd, frame);
+    case wire::FrameType::kReserve:
+      return AnswerReserve(fd, frame, attempts);
     case wire::FrameType::kWrite: {
       const auto write = wire::Decode<wire::Write>(frame.meta);
       if (!write.ok()) return false;
       (*attempts)[write->token].payload = frame.payload;
       return true;
     }
-    case wire::FrameType::kCommit: return AnswerCommit(fd, frame, attempts);
-    case wire::FrameType::kReportCorrupt: ++corrupt_reports; return true;
-    default: return true;
+    case wire::FrameType::kCommit:
+      return AnswerCommit(fd, frame, attempts);
+    case wire::FrameType::kReportCorrupt:
+      ++corrupt_reports;
+      return true;
+    default:
+      return true;
   }
 }
 
@@ -171,16 +179,23 @@ bool ScriptedNode::Misbehave(int fd, const Frame& frame, bool* handled) {
   const uint64_t id = frame.header.request_id;
   if (frame.header.type == wire::FrameType::kReportCorrupt) return *handled = false;
   switch (fault_.load()) {
-    case Fault::kMute: return true;
-    case Fault::kClosesOnRequest: return false;
-    case Fault::kGarbage: return SendRaw(fd, Bytes(200, std::byte{0x5a}));
-    case Fault::kWrongReply: return Send(fd, wire::FrameType::kPong, id, {});
-    case Fault::kWrongRequestId: return Send(fd, wire::FrameType::kMatchReply, id + 1, {});
+    case Fault::kMute:
+      return true;
+    case Fault::kClosesOnRequest:
+      return false;
+    case Fault::kGarbage:
+      return SendRaw(fd, Bytes(200, std::byte{0x5a}));
+    case Fault::kWrongReply:
+      return Send(fd, wire::FrameType::kPong, id, {});
+    case Fault::kWrongRequestId:
+      return Send(fd, wire::FrameType::kMatchReply, id + 1, {});
     case Fault::kBusy:
       return frame.header.type == wire::FrameType::kWrite ||
              Send(fd, wire::FrameType::kError, id,
                   Encode(wire::ErrorReply{StatusCode::kBusy, "no room"}));
-    default: *handled = false; return true;
+    default:
+      *handled = false;
+      return true;
   }
 }
 
@@ -221,10 +236,9 @@ bool ScriptedNode::AnswerGet(int fd, const Frame& frame) {
       const auto found = segments_.find(get->items[index].key);
       if (found != segments_.end() && fault_ != Fault::kLosesSegments) segment = found->second;
     }
-    const bool sent =
-        segment ? SendSegment(fd, frame.header.request_id, index, *std::move(segment))
-                : Send(fd, wire::FrameType::kGetReply, frame.header.request_id,
-                       Encode(wire::GetReply{.index = index, .miss = miss}));
+    const bool sent = segment ? SendSegment(fd, frame.header.request_id, index, *std::move(segment))
+                              : Send(fd, wire::FrameType::kGetReply, frame.header.request_id,
+                                     Encode(wire::GetReply{.index = index, .miss = miss}));
     if (!sent) return false;
   }
   return true;

@@ -19,24 +19,24 @@ namespace ember::testing {
 
 enum class Fault {
   kNone,
-  kSilent,           // accepts, never says anything
-  kMute,             // greets, then never answers
-  kTrickle,          // answers a byte at a time, one each 50 ms
-  kStallsMidPayload, // sends the rest when the fault is lifted
+  kSilent,            // accepts, never says anything
+  kMute,              // greets, then never answers
+  kTrickle,           // answers a byte at a time, one each 50 ms
+  kStallsMidPayload,  // sends the rest when the fault is lifted
   kClosesMidPayload,
   kClosesOnRequest,
-  kFlipsByte,        // of each payload
-  kFlipsHeader,      // of each segment's header
-  kLongPayload,      // one byte more than the segment has
-  kShortPayload,     // one byte less
-  kGarbage,          // answers with bytes that are no frame
-  kWrongReply,       // answers with a frame of another type
+  kFlipsByte,     // of each payload
+  kFlipsHeader,   // of each segment's header
+  kLongPayload,   // one byte more than the segment has
+  kShortPayload,  // one byte less
+  kGarbage,       // answers with bytes that are no frame
+  kWrongReply,    // answers with a frame of another type
   kWrongRequestId,
-  kShortMatch,       // a match reply with too few entries
-  kWrongId,          // greets under another name
-  kHugeMembers,      // a hello whose member count lies
-  kBusy,             // refuses every request for load, properly
-  kLosesSegments,    // matches what it has, then has it no more when it is asked for
+  kShortMatch,     // a match reply with too few entries
+  kWrongId,        // greets under another name
+  kHugeMembers,    // a hello whose member count lies
+  kBusy,           // refuses every request for load, properly
+  kLosesSegments,  // matches what it has, then has it no more when it is asked for
   kRefusesCommit,
 };
 

@@ -10,9 +10,9 @@
 namespace ember::testing {
 namespace {
 
+using std::chrono::steady_clock;
 using ::testing::Each;
 using ::testing::HasSubstr;
-using std::chrono::steady_clock;
 
 class StoreClientTest : public ::testing::TestWithParam<io::Backend>, public ClientFixture {
  protected:
