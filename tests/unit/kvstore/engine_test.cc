@@ -141,6 +141,19 @@ TEST(EngineTest, AStalledWriterLosesItsKeyToTheNextButMayStillBeFirst) {
   EXPECT_EQ(f.metrics.put_have.value(), 1u);
 }
 
+TEST(EngineTest, AWriterThatMakesProgressKeepsItsKey) {
+  EngineFixture f(1 << 20);
+  const TestSegment segment = MakeSegment(1, 5000);
+  const Duration almost = f.engine.options().takeover_after - milliseconds(1);
+  auto mine = f.engine.Reserve(kAlice, segment.encoded_header);
+  for (uint64_t at = 0; at < 5000; at += 1000) {
+    f.clock.Advance(almost);
+    EXPECT_EQ(f.engine.Reserve(kBob, segment.encoded_header).code, StatusCode::kBusy) << at;
+    ASSERT_EQ(f.Write(kAlice, mine.token, segment, at, 1000), StatusCode::kOk);
+  }
+  EXPECT_EQ(f.engine.Commit(kAlice, mine.token), StatusCode::kOk);
+}
+
 TEST(EngineTest, RefusesWhatItCannotHold) {
   EngineFixture f(1 << 20, {.max_segment_bytes = 100000});
   EXPECT_EQ(f.Put(kAlice, MakeSegment(1, 100000)), StatusCode::kOk);
@@ -280,6 +293,35 @@ TEST(EngineTest, ACorruptReportIsCheckedBeforeItIsBelieved) {
   EXPECT_EQ(f.arena->used(), 0u);
   EXPECT_EQ(f.Put(kAlice, segment), StatusCode::kOk);  // and it can be put again
   EXPECT_EQ(f.MissOf(1), MissReason::kNone);
+}
+
+TEST(EngineTest, AKeyThatLeftTwiceIsRememberedByItsLastDeparture) {
+  ForgottenKeys forgotten(3);
+  forgotten.Add(KeyOf(1), MissReason::kEvicted);
+  forgotten.Add(KeyOf(2), MissReason::kEvicted);
+  forgotten.Add(KeyOf(1), MissReason::kCorrupt);
+  forgotten.Add(KeyOf(3), MissReason::kEvicted);  // the first departure of 1 is forgotten
+  EXPECT_EQ(forgotten.Reason(KeyOf(1)), MissReason::kCorrupt);
+  forgotten.Add(KeyOf(4), MissReason::kEvicted);
+  EXPECT_EQ(forgotten.Reason(KeyOf(2)), MissReason::kNeverStored);
+  forgotten.Add(KeyOf(5), MissReason::kEvicted);
+  EXPECT_EQ(forgotten.Reason(KeyOf(1)), MissReason::kNeverStored);
+  EXPECT_EQ(forgotten.size(), 3u);
+}
+
+// A window grows over the neighbour that is worth less.
+TEST(EngineTest, RoomForALargeSegmentSparesTheHotNeighbour) {
+  for (const bool left_is_hot : {true, false}) {
+    EngineFixture f(3 * 128 << 10);
+    for (uint64_t i = 0; i < 3; ++i) {
+      ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 128'000)), StatusCode::kOk);
+    }
+    for (uint64_t i : left_is_hot ? std::array{1, 2, 0} : std::array{1, 0, 2}) f.MissOf(i);
+    ASSERT_EQ(f.Put(kAlice, MakeSegment(9, 250'000)), StatusCode::kOk);
+    EXPECT_EQ(f.MissOf(1), MissReason::kEvicted);
+    EXPECT_EQ(f.MissOf(left_is_hot ? 0 : 2), MissReason::kNone);
+    EXPECT_EQ(f.MissOf(left_is_hot ? 2 : 0), MissReason::kEvicted);
+  }
 }
 
 // Sizes change: room for one large segment costs about its own length, not the whole store.

@@ -214,6 +214,24 @@ TEST_P(ServerAttackTest, ASlowReaderHoldsLittleAndIsClosed) {
   ExpectOthersUnaffected();
 }
 
+// C1: memory on its way to a slow reader isn't reused, whatever is put meanwhile.
+TEST_P(ServerAttackTest, MemoryInFlightIsNotReused) {
+  constexpr size_t kSize = 9 << 20;  // more than socket buffers take
+  Start({.memory = 16 << 20});
+  ASSERT_EQ(witness_->Put(MakeSegment(1, kSize)), StatusCode::kOk);
+  RawClient slow(port_, /*receive_buffer=*/64 << 10);
+  ASSERT_TRUE(slow.Hello());
+  ASSERT_TRUE(slow.SendFrame(FrameType::kGet, 1, Encode(wire::Get{{{KeyOf(1), 0, 0}}})));
+  ASSERT_TRUE(Eventually([&] { return engine_metrics_.pinned_segments.value() == 1; }));
+  for (uint64_t i = 100; i < 140; ++i) {
+    ASSERT_EQ(witness_->Put(MakeSegment(i, 1 << 20)), StatusCode::kOk);
+  }
+  const std::optional<RawFrame> frame = slow.ReadFrame();
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->payload.size(), kSize);
+  EXPECT_TRUE(IsPayloadOf(1, frame->payload));
+}
+
 TEST_P(ServerAttackTest, LargeMessagesShareABudget) {
   Start({.server = {.max_large_message_bytes = 6 << 20}});
   auto first = Client();
@@ -228,6 +246,11 @@ TEST_P(ServerAttackTest, LargeMessagesShareABudget) {
     return error && error->code == StatusCode::kBusy;
   }));
   first.reset();
+  // What was charged is given back: far more than the budget goes through, one after the other.
+  for (int i = 0; i < 60; ++i) {
+    const std::vector<uint64_t> numbers(wire::kMaxKeysPerBatch, 3);
+    ASSERT_EQ(witness_->Match(numbers).entries.size(), numbers.size());
+  }
   ExpectOthersUnaffected();
 }
 
