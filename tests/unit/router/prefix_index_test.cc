@@ -52,6 +52,9 @@ TEST(PrefixIndex, OnlyAnUnbrokenPrefixFromTheStartCounts) {  // A19
   const BlockChain abc = Chain("abc");
   index.Reset(3, Ns(1), {{0, {abc[0], abc[2]}}});
   EXPECT_EQ(index.Lookup(Ns(1), abc).replica_blocks[3], 1u);
+  index.Reset(4, Ns(1), {{0, abc}});  // another holder without a hole keeps the walk going
+  EXPECT_EQ(index.Lookup(Ns(1), abc).replica_blocks[3], 1u);
+  EXPECT_EQ(index.Lookup(Ns(1), abc).replica_blocks[4], 3u);
 }
 
 TEST(PrefixIndex, NamespacesDoNotMix) {
