@@ -94,7 +94,7 @@ io::Task<Status> Connection::Fill(size_t needed) {
 
 size_t Connection::TakeBuffered(MutableByteSpan out) {
   const size_t size = std::min(out.size(), end_ - begin_);
-  std::memcpy(out.data(), input_.data() + begin_, size);
+  if (size > 0) std::memcpy(out.data(), input_.data() + begin_, size);
   begin_ += size;
   return size;
 }
