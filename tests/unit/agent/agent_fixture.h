@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <filesystem>
 
@@ -10,6 +9,7 @@
 #include "client/http/upstream_pool.h"
 #include "tests/unit/agent/fake_engine.h"
 #include "tests/unit/agent/fake_store.h"
+#include "tests/unit/support/eventually.h"
 
 namespace ember::agent {
 
@@ -48,11 +48,7 @@ class AgentFixture : public ::testing::Test {
   void WaitStored(size_t segments);
   template <typename Condition>
   void WaitFor(const char* what, Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + seconds(20);
-    while (!condition()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "waited in vain for: " << what;
-      ::poll(nullptr, 0, 2);  // milliseconds
-    }
+    ASSERT_TRUE(Eventually(condition, seconds(20))) << "waited in vain for: " << what;
   }
 
   std::filesystem::path folder_;

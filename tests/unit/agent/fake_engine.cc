@@ -227,10 +227,10 @@ asio::awaitable<void> FakeEngine::SlotAction(http::Request& request, http::Respo
     if (status == 200)
       reply = Save(slot, (faults().save_elsewhere ? "/nowhere/" : folder_ + "/") + file);
   } else if (action == "restore") {
-    if (faults().refuse_restore || !Restore(slot, folder_ + "/" + file)) {
-      slot.tokens.assign(100, 'x');
-      slot.kv.assign(100, 1);
+    const bool restored = Restore(slot, folder_ + "/" + file);
+    if (!restored || faults().refuse_restore) {
       status = 400;
+      slot.kv.assign(slot.tokens.size(), 1);  // the right tokens over half-loaded KV
     }
     const size_t n = slot.tokens.size();
     reply = "{\"n_restored\":" + std::to_string(n) + ",\"n_read\":1}";

@@ -28,7 +28,7 @@ class FakeEngine {
   void Start();
 
   struct Faults {
-    bool refuse_restore = false;   // 400, with rubbish left in the slot
+    bool refuse_restore = false;   // 400, with half-loaded KV left in the slot
     bool restore_nothing = false;  // 200, but the slot is empty
     bool refuse_save = false;
     bool refuse_tokenize = false;
