@@ -9,7 +9,8 @@ endif()
 
 add_library(ember_options INTERFACE)
 target_include_directories(ember_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(ember_options INTERFACE -Wall -Wextra -Wthread-safety -Werror -fno-omit-frame-pointer
+# -pthread everywhere, so that targets may share a precompiled header.
+target_compile_options(ember_options INTERFACE -Wall -Wextra -Wthread-safety -Werror -fno-omit-frame-pointer -pthread
   -Xclang -fno-pch-timestamp)
 target_compile_definitions(ember_options INTERFACE EMBER_VERSION="${PROJECT_VERSION}" SPDLOG_FMT_EXTERNAL SPDLOG_COMPILED_LIB)
 if(EMBER_SANITIZE)
@@ -45,12 +46,26 @@ function(ember_program name)
   target_link_libraries(${name} PRIVATE ember_options ${ARG_LINK})
 endfunction()
 
-# ember_test(NAME SOURCES ... LINK ...): a GoogleTest program, one ctest entry each.
-# The working directory is the source root, so tests open tests/vectors by that path.
+# Sources that run once at start (command lines): CLI11's templates take long to optimise for nothing.
+function(ember_cold)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+# Every test program; what the sanitizer builds build.
+add_custom_target(unit_tests)
+
+# ember_test(NAME SOURCES ... LINK ... [PCH TARGET]): a GoogleTest program, one ctest entry each, with
+# the precompiled header of TARGET (GoogleTest's by default). The working directory is the source
+# root, so tests open tests/vectors by that path.
 function(ember_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "PCH" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ember_options ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ember_test_support ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  if(NOT ARG_PCH)
+    set(ARG_PCH ember_test_support)
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${ARG_PCH})
+  add_dependencies(unit_tests ${name})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300)
 endfunction()

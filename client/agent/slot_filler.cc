@@ -19,9 +19,13 @@ constexpr int kMaxUnusedRestores = 3;
 double MsSince(TimePoint start) { return ToMilliseconds(std::chrono::steady_clock::now() - start); }
 }  // namespace
 
+double SlotFiller::load_tokens_per_ms() const {
+  if (!loader_.enabled()) return 0;
+  return load_tokens_per_ms_ > 0 ? load_tokens_per_ms_ : kAssumedLoadTokensPerMs;
+}
+
 double SlotFiller::PredictedLoadMs(size_t tokens) const {
-  const double rate = load_tokens_per_ms_ > 0 ? load_tokens_per_ms_ : kAssumedLoadTokensPerMs;
-  return static_cast<double>(tokens) / rate;
+  return static_cast<double>(tokens) / load_tokens_per_ms();
 }
 
 bool SlotFiller::WorthLoading(size_t prompt, size_t local, size_t remote) const {

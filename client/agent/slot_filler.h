@@ -48,8 +48,8 @@ class SlotFiller {
   void ForgetUnusedRestores() { unused_restores_ = 0; }
 
   PrefillModel prefill_model() const { return fit_.model(); }
-  // 0: nothing was loaded yet.
-  double load_tokens_per_ms() const { return load_tokens_per_ms_; }
+  // Measured, or assumed until the first load; 0 without a store.
+  double load_tokens_per_ms() const;
 
  private:
   boost::asio::awaitable<bool> Erase(SlotTable::Lease& lease, RequestRecord& record);

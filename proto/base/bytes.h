@@ -1,4 +1,5 @@
-// Byte spans, hex, and the bounded little-endian reader and writer that every format of ours is made with.
+// Byte spans, hex, and the bounded little-endian reader and writer that every format of ours is
+// made with.
 //
 // ByteReader never reads past its span and never trusts a length: a short or oversized field sets
 // failed(), every later read returns zero, and the caller checks ok() once at the end.
@@ -32,7 +33,8 @@ std::string ToHex(ByteSpan bytes);
 // Exactly 2*out.size() hex digits of either case, else kInvalid.
 Status FromHex(std::string_view hex, MutableByteSpan out);
 
-static_assert(std::endian::native == std::endian::little, "formats are little-endian and copied as they are");
+static_assert(std::endian::native == std::endian::little,
+              "formats are little-endian and copied as they are");
 
 class ByteWriter {
  public:

@@ -1,5 +1,5 @@
-// EMBER_CHECK stays on in release builds: it means a programmer error, ends the process and says where.
-// Never use it on bytes from outside; those are decoded into a Result.
+// EMBER_CHECK stays on in release builds: it means a programmer error, ends the process and says
+// where. Never use it on bytes from outside; those are decoded into a Result.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 #include <cstdlib>
 
 namespace ember::internal {
-[[noreturn]] inline void CheckFailed(const char* file, int line, const char* condition, const char* why) {
+[[noreturn]] inline void CheckFailed(const char* file, int line, const char* condition,
+                                     const char* why) {
   std::fprintf(stderr, "%s:%d: CHECK failed: %s (%s)\n", file, line, condition, why);
   std::abort();
 }

@@ -42,7 +42,8 @@ void RenderHistogram(const std::string& name, const std::string& labels, const H
     *out += fmt::format("{}_bucket{{{}le=\"{}\"}} {}\n", name, prefix, le, h.CumulativeCount(i));
   }
   *out += fmt::format("{}_sum{} {}\n", name, Braced(labels), h.sum());
-  *out += fmt::format("{}_count{} {}\n", name, Braced(labels), h.CumulativeCount(h.bounds().size()));
+  *out +=
+      fmt::format("{}_count{} {}\n", name, Braced(labels), h.CumulativeCount(h.bounds().size()));
 }
 
 }  // namespace

@@ -56,11 +56,12 @@ class Histogram {
 
 class MetricsRegistry {
  public:
-  // `name` in Prometheus style with unit suffix (ember_store_get_seconds). Asking again for the same
-  // name and labels gives the same metric.
+  // `name` in Prometheus style with unit suffix (ember_store_get_seconds). Asking again for the
+  // same name and labels gives the same metric.
   Counter& AddCounter(const std::string& name, const std::string& help, MetricLabels labels = {});
   Gauge& AddGauge(const std::string& name, const std::string& help, MetricLabels labels = {});
-  Histogram& AddHistogram(const std::string& name, const std::string& help, MetricLabels labels = {},
+  Histogram& AddHistogram(const std::string& name, const std::string& help,
+                          MetricLabels labels = {},
                           std::vector<double> bounds = Histogram::LatencySeconds());
   // A gauge read at scrape time; `read` must be callable from any thread.
   void AddCallback(const std::string& name, const std::string& help, std::function<double()> read);

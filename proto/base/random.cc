@@ -7,7 +7,8 @@ namespace ember {
 uint64_t SystemRandom::Next() {
   uint64_t v = 0;
   const ssize_t n = getrandom(&v, sizeof v, 0);
-  EMBER_CHECK(n == sizeof v, "getrandom of 8 bytes cannot be short once the kernel's pool is ready");
+  EMBER_CHECK(n == sizeof v,
+              "getrandom of 8 bytes cannot be short once the kernel's pool is ready");
   return v;
 }
 

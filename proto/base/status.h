@@ -72,7 +72,8 @@ inline Status InternalError(std::string m) { return {StatusCode::kInternal, std:
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
   Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {  // NOLINT
     EMBER_CHECK(!std::get<1>(state_).ok(), "a Result needs a value or an error");
   }
@@ -104,12 +105,12 @@ class [[nodiscard]] Result {
 }  // namespace ember
 
 // Returns the Status from the calling function (not coroutine) when it is an error.
-#define EMBER_RETURN_IF_ERROR(expr)                \
-  do {                                             \
+#define EMBER_RETURN_IF_ERROR(expr)                                                        \
+  do {                                                                                     \
     if (::ember::Status ember_status_ = (expr); !ember_status_.ok()) return ember_status_; \
   } while (0)
 // The same inside a coroutine.
-#define EMBER_CO_RETURN_IF_ERROR(expr)             \
-  do {                                             \
+#define EMBER_CO_RETURN_IF_ERROR(expr)                                                        \
+  do {                                                                                        \
     if (::ember::Status ember_status_ = (expr); !ember_status_.ok()) co_return ember_status_; \
   } while (0)

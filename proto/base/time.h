@@ -11,7 +11,9 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-inline double ToMilliseconds(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+inline double ToMilliseconds(Duration d) {
+  return std::chrono::duration<double, std::milli>(d).count();
+}
 
 class Clock {
  public:

@@ -1,9 +1,9 @@
 // BlockHash names a block; HashChain is the prefix as the chain of its blocks' hashes and proofs.
 //
 // For block i with parent p (the namespace id before the first):
-//   body  = u32 token count, i32 tokens, u32 extra count, extras (u8 kind, u32 offset, u32 length, bytes)
-//   hash  = XXH3-128(p.hash  || body), seeded by the namespace's secret, canonical byte order
-//   proof = SHA-256 (p.proof || body)
+//   body  = u32 token count, i32 tokens, u32 extra count, extras (u8 kind, u32 offset, u32 length,
+//   bytes) hash  = XXH3-128(p.hash  || body), seeded by the namespace's secret, canonical byte
+//   order proof = SHA-256 (p.proof || body)
 // Only whole blocks are hashed. The chain is computed by our own code from tokens and identity, so
 // no engine's hash setting can split or merge it.
 #pragma once
@@ -37,10 +37,11 @@ struct BlockKey {
   std::string ToString() const;  // 64 hex digits
 };
 
-// Something other than a token id that a block's KV depends on: an image's digest at a token offset.
+// Something other than a token id that a block's KV depends on: an image's digest at a token
+// offset.
 struct TokenExtra {
-  uint8_t kind = 0;      // 1 = multimodal content digest, 2 = prompt embeddings digest
-  uint32_t offset = 0;   // token position in the prompt
+  uint8_t kind = 0;     // 1 = multimodal content digest, 2 = prompt embeddings digest
+  uint32_t offset = 0;  // token position in the prompt
   Bytes digest;
 };
 
@@ -93,6 +94,7 @@ struct std::hash<ember::NamespaceId> {
 template <>
 struct std::hash<ember::BlockKey> {
   size_t operator()(const ember::BlockKey& k) const noexcept {
-    return std::hash<ember::BlockHash>()(k.hash) ^ (std::hash<ember::NamespaceId>()(k.ns) * 0x9e3779b97f4a7c15ULL);
+    return std::hash<ember::BlockHash>()(k.hash) ^
+           (std::hash<ember::NamespaceId>()(k.ns) * 0x9e3779b97f4a7c15ULL);
   }
 };

@@ -1,4 +1,5 @@
-// KvLayout: the shape of a block's bytes. Two blocks of different layouts are never interchangeable.
+// KvLayout: the shape of a block's bytes. Two blocks of different layouts are never
+// interchangeable.
 #pragma once
 
 #include <array>

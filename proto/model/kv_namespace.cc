@@ -12,7 +12,9 @@ namespace {
 
 class Sha256Stream {
  public:
-  Sha256Stream() : context_(EVP_MD_CTX_new()) { EVP_DigestInit_ex(context_, EVP_sha256(), nullptr); }
+  Sha256Stream() : context_(EVP_MD_CTX_new()) {
+    EVP_DigestInit_ex(context_, EVP_sha256(), nullptr);
+  }
   ~Sha256Stream() { EVP_MD_CTX_free(context_); }
   Sha256Stream(const Sha256Stream&) = delete;
   Sha256Stream& operator=(const Sha256Stream&) = delete;

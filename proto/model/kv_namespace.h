@@ -2,9 +2,9 @@
 //
 // The record (format 1) is `"EMBERKV\0"`, u16 format, u16 field count, then the fields in ascending
 // tag order, each as u16 tag, u8 type (1 = u64, 2 = bytes), u32 length, value; all little-endian.
-// Every field is always present, so neither a moved byte nor a swapped value can make two identities
-// meet. Extra fields of an engine sit under tags from 0x8000 as (name, value): unknown to us, yet
-// they give another root.
+// Every field is always present, so neither a moved byte nor a swapped value can make two
+// identities meet. Extra fields of an engine sit under tags from 0x8000 as (name, value): unknown
+// to us, yet they give another root.
 #pragma once
 
 #include <array>
@@ -20,15 +20,15 @@ namespace ember {
 using Sha256Digest = std::array<std::byte, 32>;
 
 struct KvNamespace {
-  std::string engine;                // "llama.cpp", "vllm"
-  std::string engine_version;        // build or commit: an upgrade may change the bytes
-  std::string context_type;          // engine settings that change the bytes: "kvu,fa", rope scaling
-  Sha256Digest weights_digest{};     // content, never a name
-  Sha256Digest tokenizer_digest{};   // zero when the tokenizer is part of the weights file
-  Sha256Digest adapter_digest{};     // content of the LoRA adapter; zero for none
+  std::string engine;               // "llama.cpp", "vllm"
+  std::string engine_version;       // build or commit: an upgrade may change the bytes
+  std::string context_type;         // engine settings that change the bytes: "kvu,fa", rope scaling
+  Sha256Digest weights_digest{};    // content, never a name
+  Sha256Digest tokenizer_digest{};  // zero when the tokenizer is part of the weights file
+  Sha256Digest adapter_digest{};    // content of the LoRA adapter; zero for none
   KvLayout layout;
   std::string tenant;
-  std::string salt;                  // secret of the namespace: without it no key can be computed
+  std::string salt;  // secret of the namespace: without it no key can be computed
   std::map<std::string, std::string> extra;
 
   bool operator==(const KvNamespace&) const = default;
@@ -40,8 +40,9 @@ struct NamespaceId {
   auto operator<=>(const NamespaceId&) const = default;
 };
 
-// What a hash chain starts from. Derived from SHA-256 of the record: bytes 0..7 (little-endian) seed
-// XXH3, bytes 16..31 are the id and the first block's parent, all 32 are the proof's first parent.
+// What a hash chain starts from. Derived from SHA-256 of the record: bytes 0..7 (little-endian)
+// seed XXH3, bytes 16..31 are the id and the first block's parent, all 32 are the proof's first
+// parent.
 struct NamespaceRoot {
   NamespaceId id;
   uint64_t seed = 0;  // secret: as unguessable as the salt

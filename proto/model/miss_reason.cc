@@ -10,7 +10,9 @@ constexpr std::array<std::string_view, kMissReasonCount> kNames = {
     "layout_differs", "other_salt",   "purged",  "corrupt",   "busy"};
 }  // namespace
 
-std::string_view MissReasonName(MissReason reason) { return kNames.at(static_cast<size_t>(reason)); }
+std::string_view MissReasonName(MissReason reason) {
+  return kNames.at(static_cast<size_t>(reason));
+}
 
 MissReason MissReasonFromWire(uint8_t value) {
   return value < kMissReasonCount ? static_cast<MissReason>(value) : MissReason::kNeverStored;

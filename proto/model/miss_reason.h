@@ -7,16 +7,16 @@
 namespace ember {
 
 enum class MissReason : uint8_t {
-  kNone = 0,           // present
-  kNeverStored = 1,    // or so long ago that it is forgotten
+  kNone = 0,         // present
+  kNeverStored = 1,  // or so long ago that it is forgotten
   kEvicted = 2,
-  kLostNode = 3,       // every owner is down, or came back empty
-  kDeadline = 4,       // no owner answered in time
+  kLostNode = 3,  // every owner is down, or came back empty
+  kDeadline = 4,  // no owner answered in time
   kLayoutDiffers = 5,
-  kOtherSalt = 6,      // proof or tokens differ
+  kOtherSalt = 6,  // proof or tokens differ
   kPurged = 7,
-  kCorrupt = 8,        // the bytes did not match their checksum; the copy is dropped
-  kBusy = 9,           // the owner refused for load
+  kCorrupt = 8,  // the bytes did not match their checksum; the copy is dropped
+  kBusy = 9,     // the owner refused for load
 };
 inline constexpr size_t kMissReasonCount = 10;
 

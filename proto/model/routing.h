@@ -20,8 +20,8 @@ struct ReplicaLoad {
 
 // T(n tokens after c cached) = linear_ms * n + context_ms * n * (c + n/2), fitted from replies.
 struct PrefillModel {
-  double linear_ms = 5.0;      // ms per token
-  double context_ms = 0.0;     // ms per token and context token
+  double linear_ms = 5.0;   // ms per token
+  double context_ms = 0.0;  // ms per token and context token
   double PredictMs(uint64_t new_tokens, uint64_t cached_tokens) const {
     const double n = static_cast<double>(new_tokens);
     return n * (linear_ms + context_ms * (static_cast<double>(cached_tokens) + n / 2));
@@ -35,8 +35,8 @@ struct Replica {
   bool healthy = false;
   ReplicaLoad load;
   PrefillModel prefill;
-  double load_tokens_per_ms = 0;      // measured store-to-engine rate; 0 = cannot load
-  uint32_t in_flight = 0;             // our own requests not yet in its report
+  double load_tokens_per_ms = 0;  // measured store-to-engine rate; 0 = cannot load
+  uint32_t in_flight = 0;         // our own requests not yet in its report
   uint64_t in_flight_prefill_tokens = 0;
   uint32_t tokens_per_block = 0;
 };

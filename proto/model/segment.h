@@ -19,21 +19,22 @@ struct GenerationId {
   auto operator<=>(const GenerationId&) const = default;
 };
 
-// Encoded as: u32 magic "ESEG", u16 format, the fields in the order below, u64 XXH3 of all before it.
+// Encoded as: u32 magic "ESEG", u16 format, the fields in the order below, u64 XXH3 of all before
+// it.
 struct SegmentHeader {
-  BlockKey key;                  // of the last block: it names the whole prefix up to here
-  BlockHash placement;           // of the placement group's first segment: decides the owners
-  uint32_t first_block = 0;      // index in the chain
+  BlockKey key;              // of the last block: it names the whole prefix up to here
+  BlockHash placement;       // of the placement group's first segment: decides the owners
+  uint32_t first_block = 0;  // index in the chain
   uint32_t block_count = 0;
-  ChainProof proof{};            // of the last block
-  std::vector<TokenId> tokens;   // of the segment's own blocks
+  ChainProof proof{};           // of the last block
+  std::vector<TokenId> tokens;  // of the segment's own blocks
   LayoutDigest layout{};
   uint32_t rank = 0;
   uint32_t rank_count = 1;
-  uint64_t payload_length = 0;   // bytes
-  Checksum checksum{};           // XXH3-128 of the payload
+  uint64_t payload_length = 0;          // bytes
+  Checksum checksum{};                  // XXH3-128 of the payload
   std::vector<uint64_t> layer_offsets;  // byte offset of each layer in the payload; may be empty
-  std::string writer;            // who made it, for people
+  std::string writer;                   // who made it, for people
   GenerationId generation;
   std::string tenant;
 

@@ -1,8 +1,8 @@
-// Frame: the data plane's unit. A 40-byte header, a small encoded message ("meta"), then raw payload
-// bytes that go straight to or from a segment's memory.
+// Frame: the data plane's unit. A 40-byte header, a small encoded message ("meta"), then raw
+// payload bytes that go straight to or from a segment's memory.
 //
 //   u32 magic "EMB1" | u16 protocol version | u16 type | u64 request id | u32 meta length |
-//   u32 reserved, zero | u64 payload length | u64 XXH3-64 of the 32 bytes before      (little-endian)
+//   u32 reserved, zero | u64 payload length | u64 XXH3-64 of the 32 bytes before (little-endian)
 //
 // The header's checksum tells a desynchronised or foreign stream before any length is believed.
 #pragma once
@@ -18,20 +18,20 @@ inline constexpr uint16_t kProtocolVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 40;
 
 enum class FrameType : uint16_t {
-  kHello = 1,         // client -> node, first frame of a connection
+  kHello = 1,  // client -> node, first frame of a connection
   kHelloReply = 2,
   kMatch = 3,
   kMatchReply = 4,
-  kReserve = 5,       // first phase of a put
+  kReserve = 5,  // first phase of a put
   kReserveReply = 6,
-  kWrite = 7,         // payload for one reserved attempt; no reply, its verdict comes with the commit
-  kCommit = 8,        // second phase
+  kWrite = 7,   // payload for one reserved attempt; no reply, its verdict comes with the commit
+  kCommit = 8,  // second phase
   kCommitReply = 9,
-  kAbort = 10,        // no reply
-  kRelease = 11,      // of a lease; no reply
+  kAbort = 10,    // no reply
+  kRelease = 11,  // of a lease; no reply
   kGet = 12,
-  kGetReply = 13,     // one per item asked, in order
-  kError = 14,        // instead of a reply; request id 0: about the connection, which then closes
+  kGetReply = 13,  // one per item asked, in order
+  kError = 14,     // instead of a reply; request id 0: about the connection, which then closes
   kPing = 15,
   kPong = 16,
   kReportCorrupt = 17,  // a reader's checksum differed; no reply

@@ -34,7 +34,7 @@ struct Member {
 struct Hello {
   uint16_t min_version = 1;
   uint16_t max_version = 1;
-  std::string client_name;  // for logs
+  std::string client_name;       // for logs
   std::string expected_node_id;  // empty: any
 };
 struct HelloReply {
@@ -56,7 +56,7 @@ struct MatchEntry {
   GenerationId generation;
 };
 struct MatchReply {
-  uint64_t lease_id = 0;  // 0 = none given
+  uint64_t lease_id = 0;            // 0 = none given
   std::vector<MatchEntry> entries;  // as many as keys, in their order
 };
 
@@ -104,8 +104,8 @@ struct Get {
 struct GetReply {
   uint32_t index = 0;  // of the item
   MissReason miss = MissReason::kNone;
-  Bytes header;        // encoded SegmentHeader; empty on a miss
-  uint64_t offset = 0; // of the frame's payload within the segment's
+  Bytes header;         // encoded SegmentHeader; empty on a miss
+  uint64_t offset = 0;  // of the frame's payload within the segment's
 };
 
 struct ErrorReply {

@@ -5,23 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <thread>
+#include "tests/unit/support/eventually.h"
 
 namespace ember::cli {
 namespace {
 
 Result<ChildProcess> Shell(const std::string& script) {
   return ChildProcess::Start({"/bin/sh", "-c", script}, /*quiet=*/true);
-}
-
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
 }
 
 TEST(ChildProcess, TellsHowItEnded) {

@@ -9,15 +9,6 @@
 
 namespace ember::http {
 
-bool Eventually(const std::function<bool()>& condition, std::chrono::milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 bool Signal::Await(std::chrono::milliseconds patience) const {
   return Eventually([this] { return is_set(); }, patience);
 }

@@ -12,6 +12,7 @@
 
 #include "client/http/origin.h"
 #include "tests/unit/http/test_socket.h"
+#include "tests/unit/support/eventually.h"
 
 namespace ember::http {
 
@@ -30,8 +31,7 @@ class Signal {
 };
 
 // Polls until `condition` holds; false after the deadline.
-bool Eventually(const std::function<bool()>& condition,
-                std::chrono::milliseconds patience = kPatience);
+using ember::Eventually;
 
 class FakeUpstream {
  public:

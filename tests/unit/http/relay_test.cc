@@ -273,7 +273,7 @@ TEST(Relay, StopsReadingTheEngineWhileTheClientIsFull) {
   uint64_t before = 0;  // until the kernel's buffers are full and nothing moves any more
   ASSERT_TRUE(Eventually([&] {
     before = sent;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    LetTimePass(std::chrono::milliseconds(100));
     return sent == before;
   }));
   EXPECT_LT(before, kTotal / 2);

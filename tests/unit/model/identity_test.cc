@@ -34,9 +34,16 @@ KvNamespace BaseNamespace() {
   ns.tenant = "t";
   ns.salt = "s";
   ns.extra = {{"a", "b"}};
-  ns.layout = {.tokens_per_block = 16, .layers = 17, .kv_heads = 18, .head_size = 19,
-               .key_type = "k", .value_type = "w", .order = "o", .group = CacheGroup::kFull,
-               .rank = 3, .rank_count = 8};
+  ns.layout = {.tokens_per_block = 16,
+               .layers = 17,
+               .kv_heads = 18,
+               .head_size = 19,
+               .key_type = "k",
+               .value_type = "w",
+               .order = "o",
+               .group = CacheGroup::kFull,
+               .rank = 3,
+               .rank_count = 8};
   return ns;
 }
 
@@ -71,9 +78,15 @@ std::vector<std::pair<std::string, Change>> EveryFieldChanged() {
       {"tenant", [](auto& n) { n.tenant += 'x'; }},
       {"salt", [](auto& n) { n.salt += 'x'; }},
       {"extra value", [](auto& n) { n.extra["a"] = "c"; }},
-      {"extra name", [](auto& n) { n.extra = {{"b", "b"}}; }},
+      {"extra name",
+       [](auto& n) {
+         n.extra = {{"b", "b"}};
+       }},
       {"extra added", [](auto& n) { n.extra["z"] = ""; }},
-      {"extra boundary", [](auto& n) { n.extra = {{"ab", ""}}; }},
+      {"extra boundary",
+       [](auto& n) {
+         n.extra = {{"ab", ""}};
+       }},
       {"boundary tenant|salt", [](auto& n) { n.tenant = "ts", n.salt = ""; }},
       {"tokens_per_block", [](auto& n) { n.layout.tokens_per_block = 32; }},
       {"layers", [](auto& n) { ++n.layout.layers; }},
@@ -101,18 +114,25 @@ TEST(Identity, EveryChangedFieldSharesNoKey) {
 
 TEST(Identity, SwappedValuesOfTwoFieldsShareNoKey) {
   std::vector<std::function<std::string&(KvNamespace&)>> strings = {
-      [](auto& n) -> auto& { return n.engine; },           [](auto& n) -> auto& { return n.engine_version; },
-      [](auto& n) -> auto& { return n.context_type; },     [](auto& n) -> auto& { return n.tenant; },
-      [](auto& n) -> auto& { return n.salt; },             [](auto& n) -> auto& { return n.layout.key_type; },
-      [](auto& n) -> auto& { return n.layout.value_type; }, [](auto& n) -> auto& { return n.layout.order; }};
+      [](auto& n) -> auto& { return n.engine; },
+      [](auto& n) -> auto& { return n.engine_version; },
+      [](auto& n) -> auto& { return n.context_type; },
+      [](auto& n) -> auto& { return n.tenant; },
+      [](auto& n) -> auto& { return n.salt; },
+      [](auto& n) -> auto& { return n.layout.key_type; },
+      [](auto& n) -> auto& { return n.layout.value_type; },
+      [](auto& n) -> auto& { return n.layout.order; }};
   std::vector<std::function<Sha256Digest&(KvNamespace&)>> digests = {
       [](auto& n) -> auto& { return n.weights_digest; },
       [](auto& n) -> auto& { return n.tokenizer_digest; },
       [](auto& n) -> auto& { return n.adapter_digest; }};
   std::vector<std::function<uint32_t&(KvNamespace&)>> numbers = {
-      [](auto& n) -> auto& { return n.layout.tokens_per_block; }, [](auto& n) -> auto& { return n.layout.layers; },
-      [](auto& n) -> auto& { return n.layout.kv_heads; },         [](auto& n) -> auto& { return n.layout.head_size; },
-      [](auto& n) -> auto& { return n.layout.rank; },             [](auto& n) -> auto& { return n.layout.rank_count; }};
+      [](auto& n) -> auto& { return n.layout.tokens_per_block; },
+      [](auto& n) -> auto& { return n.layout.layers; },
+      [](auto& n) -> auto& { return n.layout.kv_heads; },
+      [](auto& n) -> auto& { return n.layout.head_size; },
+      [](auto& n) -> auto& { return n.layout.rank; },
+      [](auto& n) -> auto& { return n.layout.rank_count; }};
   const auto check = [](const auto& fields) {
     for (size_t i = 0; i < fields.size(); ++i) {
       for (size_t j = i + 1; j < fields.size(); ++j) {
@@ -134,7 +154,8 @@ TEST(Identity, RandomPairsOfNamespacesMeetOnlyWhenEqual) {
     KvNamespace a = BaseNamespace();
     KvNamespace b = BaseNamespace();
     for (KvNamespace* n : {&a, &b}) {
-      for (uint64_t k = random.Next() % 4; k > 0; --k) changes[random.Next() % changes.size()].second(*n);
+      for (uint64_t k = random.Next() % 4; k > 0; --k)
+        changes[random.Next() % changes.size()].second(*n);
     }
     EXPECT_EQ(Shares(a, b), a == b) << "round " << round;
   }

@@ -126,8 +126,9 @@ TEST_F(Routing, AReplyThatBeliesTheStoreCorrectsTheIndex) {
   // It counts on 960 stored tokens and gets none: its replies say recompute, 0 cached.
   FakeReplica poor(
       Answering(JsonReply(200, "{}", "x-ember-route: recompute\r\nx-ember-cached-tokens: 0\r\n")));
-  RouterFixture alone({poor.origin()},
-                    [](ServiceOptions& o) { o.router.default_policy = FindPolicy("cache_aware"); });
+  RouterFixture alone({poor.origin()}, [](ServiceOptions& o) {
+    o.router.default_policy = FindPolicy("cache_aware");
+  });
   alone.agents.answer = router.agents.answer;
   alone.OnLoop([&] {
     alone.service->feed().OnSnapshot(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}, 10));

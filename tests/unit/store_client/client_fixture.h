@@ -8,6 +8,7 @@
 
 #include "tests/unit/store_client/oracle.h"
 #include "tests/unit/store_client/scripted_node.h"
+#include "tests/unit/support/eventually.h"
 
 namespace ember::testing {
 
@@ -62,17 +63,6 @@ class ClientFixture {
  private:
   const io::Backend backend_;
 };
-
-// The condition within ten seconds.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
-}
 
 inline std::string BackendName(const ::testing::TestParamInfo<io::Backend>& info) {
   return info.param == io::Backend::kUring ? "Uring" : "Epoll";

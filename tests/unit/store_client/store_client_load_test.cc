@@ -75,9 +75,9 @@ TEST_P(LoadTest, NodesThatComeAndGoNeverMakeWrongBytes) {
     for (size_t i = 0; !stop; ++i) {
       ScriptedNode& victim = *nodes[i % nodes.size()];
       victim.Stop();
-      std::this_thread::sleep_for(milliseconds(30));
+      LetTimePass(milliseconds(30));
       victim.Start(/*keep_segments=*/i % 2 == 0);
-      std::this_thread::sleep_for(milliseconds(60));
+      LetTimePass(milliseconds(60));
     }
   });
   RunThreads(client.get(), /*complete=*/false);

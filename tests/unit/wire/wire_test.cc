@@ -41,9 +41,12 @@ std::vector<Sample> Samples() {
       SampleOf("hello", Hello{1, 1, "agent", "s1"}),
       SampleOf("hello reply", hello),
       SampleOf("match", Match{{Key(1), Key(2)}, 500}),
-      SampleOf("match reply", MatchReply{9, {{MissReason::kNone, 5, {1, 2}}, {MissReason::kEvicted, 0, {}}}}),
+      SampleOf("match reply",
+               MatchReply{9, {{MissReason::kNone, 5, {1, 2}}, {MissReason::kEvicted, 0, {}}}}),
       SampleOf("reserve", Reserve{{Bytes(3), Bytes(700)}}),
-      SampleOf("reserve reply", ReserveReply{100, {{StatusCode::kOk, false, {1, 2}}, {StatusCode::kNoSpace, true, {}}}}),
+      SampleOf(
+          "reserve reply",
+          ReserveReply{100, {{StatusCode::kOk, false, {1, 2}}, {StatusCode::kNoSpace, true, {}}}}),
       SampleOf("write", Write{{1, 2}, 99}),
       SampleOf("commit", Commit{{{1, 2}, {3, 4}}}),
       SampleOf("commit reply", CommitReply{{StatusCode::kOk, StatusCode::kCorrupt}}),
@@ -80,7 +83,8 @@ TEST(Messages, RandomDamageNeverCrashesAndNeverGrowsMemory) {
   for (const Sample& s : Samples()) {
     for (int round = 0; round < 2000; ++round) {
       Bytes bad = s.bytes;
-      for (int k = 0; k < 3; ++k) bad[random.Next() % bad.size()] = static_cast<std::byte>(random.Next());
+      for (int k = 0; k < 3; ++k)
+        bad[random.Next() % bad.size()] = static_cast<std::byte>(random.Next());
       const auto again = s.recode(bad);
       if (again.ok()) EXPECT_EQ(again->size(), bad.size()) << s.name;
     }
@@ -113,9 +117,12 @@ TEST(FrameHeader, EveryFlippedBitIsRefused) {
 
 TEST(FrameHeader, LengthsOverTheLimitsAreRefusedBeforeAnyBody) {
   EXPECT_FALSE(DecodeFrameHeader(EncodeFrameHeader({FrameType::kWrite, 1, 24, 1ull << 40})).ok());
-  EXPECT_FALSE(DecodeFrameHeader(EncodeFrameHeader({FrameType::kWrite, 1, 24, kMaxPayloadBytes + 1})).ok());
-  EXPECT_FALSE(DecodeFrameHeader(EncodeFrameHeader({FrameType::kMatch, 1, kMaxMetaBytes + 1, 0})).ok());
-  EXPECT_FALSE(DecodeFrameHeader(EncodeFrameHeader({FrameType::kHello, 1, kMaxHelloBytes + 1, 0})).ok());
+  EXPECT_FALSE(
+      DecodeFrameHeader(EncodeFrameHeader({FrameType::kWrite, 1, 24, kMaxPayloadBytes + 1})).ok());
+  EXPECT_FALSE(
+      DecodeFrameHeader(EncodeFrameHeader({FrameType::kMatch, 1, kMaxMetaBytes + 1, 0})).ok());
+  EXPECT_FALSE(
+      DecodeFrameHeader(EncodeFrameHeader({FrameType::kHello, 1, kMaxHelloBytes + 1, 0})).ok());
 }
 
 TEST(FrameHeader, AnotherProtocolVersionIsAMismatchNotGarbage) {
