@@ -1,4 +1,5 @@
-"""Real processes for the end-to-end tests: llama-server, ember-store, ember-agent on loopback ports.
+"""Real processes for the end-to-end tests: llama-server, ember-store, ember-agent, ember-router on
+loopback ports.
 
 Environment: EMBER_BIN (folder of our programs, default build/release/bin), EMBER_LLAMA_SERVER (the
 engine's program), EMBER_MODEL (a GGUF file). A test that needs what is not there is skipped with the
@@ -148,6 +149,16 @@ class Cluster:
         command += [f"--engine=http://127.0.0.1:{self.ports[engine]}"]
         command += [f"--slot-dir={slot_dir or self.slots}"]
         command += ["--stores=" + ",".join(f"127.0.0.1:{p}" for p in stores), *extra]
+        self._start(name, command)
+        return self.ports[name]
+
+    def router(self, name, agents, policy="cache_aware"):
+        self.ports[name] = self.ports.get(name) or free_port()
+        command = [str(BIN / "ember-router"), f"--listen=127.0.0.1:{self.ports[name]}"]
+        command += ["--grpc=127.0.0.1:0", f"--policy={policy}"]
+        for agent in agents:
+            http_port, grpc_port = self.ports[agent], self.ports[agent + ".grpc"]
+            command += [f"--replica={agent},http=127.0.0.1:{http_port},grpc=127.0.0.1:{grpc_port}"]
         self._start(name, command)
         return self.ports[name]
 
