@@ -1,8 +1,8 @@
 // DataServer: the data plane's listener and its connections, over one shard's engine.
 //
 // Concurrency: made and used on the loop's thread.
-// Life: Stop it, awaited on the loop, before the engine dies; it dies on the loop's thread, or after
-// the loop has stopped.
+// Life: Stop it, awaited on the loop, before the engine dies; it dies on the loop's thread, or
+// after the loop has stopped.
 #pragma once
 
 #include <map>
