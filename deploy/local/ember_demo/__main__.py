@@ -1,6 +1,7 @@
 """Runs the demo; called by deploy/demo, which builds what it needs first."""
 
 import argparse
+import dataclasses
 import functools
 import json
 import os
@@ -19,6 +20,20 @@ from .process import DemoError
 from .results import SIZES, Results
 
 say = functools.partial(print, flush=True)
+
+
+def at_least_one(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def size_of(args):
+    size = SIZES[args.size]
+    return dataclasses.replace(
+        size, conversations=args.conversations or size.conversations, pairs=args.pairs or size.pairs
+    )
 
 
 def options():
@@ -44,6 +59,18 @@ def options():
         const="quick",
         help="few short conversations (about 1 minute): shows that all works, too small for the "
         "figures to mean much",
+    )
+    parser.add_argument(
+        "--conversations",
+        type=at_least_one,
+        metavar="N",
+        help="conversations read in all four ways, instead of the size's own number",
+    )
+    parser.add_argument(
+        "--pairs",
+        type=at_least_one,
+        metavar="N",
+        help="conversations of each routing mode, instead of the size's own number",
     )
     parser.add_argument(
         "--json", metavar="FILE", help="write the figures as JSON lines ('-': standard output)"
@@ -118,14 +145,12 @@ def how_to_use(cluster):
 
 
 def run(args):
-    cluster, clean = (
-        Cluster(args.bin, args.engine, args.model, SIZES[args.size].memory, args.keep),
-        False,
-    )
+    size = size_of(args)
+    cluster, clean = Cluster(args.bin, args.engine, args.model, size.memory, args.keep), False
     try:
         started = time.monotonic()
         cluster.start()
-        results = Results(SIZES[args.size], machine.describe(args.engine, args.model))
+        results = Results(size, machine.describe(args.engine, args.model))
         experiments(cluster, results, started)
         status = finish(results, args)
         clean = True
