@@ -121,7 +121,8 @@ TEST(Vectors, IdentityChainAndSegmentsMatchTheGoldenFile) {
 }
 
 TEST(Vectors, FrameHeadersMatchTheGoldenFile) {
-  for (const json& f : LoadVectors()["frames"]) {
+  const json vectors = LoadVectors();
+  for (const json& f : vectors["frames"]) {
     wire::FrameHeader header{static_cast<wire::FrameType>(f["type"].get<int>()), f["request_id"],
                              f["meta_length"], f["payload_length"]};
     EXPECT_EQ(ToHex(wire::EncodeFrameHeader(header)), Text(f["header"]));
