@@ -126,7 +126,9 @@ void AppendStep(uint8_t op, uint8_t key, uint16_t length, ByteSpan rest, Bytes* 
 Bytes Sentence(ByteSpan script) {
   Bytes out;
   Append(&out, wire::FrameType::kHello, Encode(wire::Hello{}), {}, 0);
-  while (script.size() >= 4) {
+  // Deep enough, and quick even under sanitizers.
+  constexpr size_t kMaxSentence = 512 << 10;
+  while (script.size() >= 4 && out.size() < kMaxSentence) {
     const auto at = [&](size_t i) { return static_cast<uint8_t>(script[i]); };
     const auto length = static_cast<uint16_t>(at(2) | at(3) << 8);
     const uint8_t op = at(0), key = at(1);
