@@ -127,7 +127,8 @@ class DemoTest(unittest.TestCase):
             report = Path(folder) / "report.html"
             self.assertGreater(len(list(Path(folder).glob("*.png"))), 0)
             self.assertIn("data:image/png;base64,", report.read_text())
-        self.assertEqual((rows["equal_answers"], rows["survived_kills"], rows["failed_requests"]), (1, 1, 0), done.stdout[-4000:])
+        self.assertEqual(
+            (rows["same_after_loads"], rows["survived_kills"], rows["failed_requests"]), (1, 1, 0), done.stdout[-4000:])
 
 
 if __name__ == "__main__":

@@ -70,7 +70,9 @@ def render(results, images):
             "Truth",
             f"Greedy answers of {len(results.four_ways)} conversations, read in all four ways, "
             f"compared byte for byte. "
-            "(The model is small and often wrong; what matters here is that it says the same.)",
+            "(The model is small and often wrong; what matters here is that it says the same.) Where "
+            "two words are nearly as likely, the engine alone can answer differently computed again "
+            "and continued in its own memory; a load must give one of those two.",
             None,
             "",
             _truth_table(results),
@@ -359,7 +361,7 @@ def _settings_table(results):
         **results.machine,
         "engine options": "one thread a replica, 2 slots, unified KV cache, flash attention",
         "size": f"{size.name}: {size.conversations} conversations in four ways, up to {size.pairs} "
-        "pairs a mode, {size.answer_tokens} answer tokens",
+        f"pairs a mode, {size.answer_tokens} answer tokens",
         "store": f"3 nodes, {size.memory} of memory each, two copies",
         "requests": f"{len(results.turns)} in {results.experiment_s:,.0f} s",
     }

@@ -76,6 +76,15 @@ class FourWays:
         turns = [self.second.get(way) for way in WAYS]
         return all(t is not None and t.ok for t in turns) and len({t.answer for t in turns}) == 1
 
+    def loads_change_nothing(self):
+        """Each answer after a load is one that the engine gives without EmberKV: computed again, or
+        continued in its own memory. Those two can differ by themselves where two tokens are nearly
+        as likely, because the engine's sums are ordered by its batches' shapes.
+        """
+        own = {t.answer for way in ("recompute", "local") if (t := self.second.get(way)) and t.ok}
+        loaded = [self.second.get(way) for way in ("remote", "after kills")]
+        return all(t is not None and t.ok and t.answer in own for t in loaded)
+
 
 @dataclasses.dataclass
 class Pair:

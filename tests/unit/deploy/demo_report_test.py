@@ -155,8 +155,21 @@ class ChecksTest(unittest.TestCase):
     def test_one_other_answer_is_seen(self):
         results = canned()
         results.four_ways[2].second["remote"].answer = "Clara."
-        self.assertEqual(broken(results), {"greedy answers are equal in all four ways"})
+        self.assertEqual(
+            broken(results),
+            {
+                "greedy answers are equal in all four ways",
+                "what was loaded answers as the engine does by itself",
+            },
+        )
         self.assertEqual(metric(results, "equal_answers")["value"], 0.75)
+        self.assertEqual(metric(results, "same_after_loads")["value"], 0.75)
+
+    def test_the_engines_own_near_ties_are_told_from_ours(self):
+        results = canned()
+        results.four_ways[2].second["recompute"].answer = "Clara."
+        self.assertEqual(broken(results), {"greedy answers are equal in all four ways"})
+        self.assertEqual(metric(results, "same_after_loads")["value"], 1)
 
     def test_a_turn_answered_elsewhere_than_forced_is_seen(self):
         results = canned()
