@@ -23,8 +23,20 @@ struct BenchFlags {
   bool json = false;
 };
 
-// A store node of our own on a free loopback port, with room for the working set.
-Result<ChildProcess> StartPrivateNode(uint64_t working_set, std::string* address) {
+// Room for the working sets of all sizes, each of which is left behind, and for what a node keeps
+// beside each payload.
+uint64_t MemoryFor(const BenchFlags& flags) {
+  constexpr uint64_t kBesidePayload = 8 << 10;
+  uint64_t memory = 64 << 20;
+  for (uint64_t size : flags.sizes) {
+    const uint64_t segments = flags.options.working_set_bytes / std::max<uint64_t>(size, 1);
+    memory += flags.options.working_set_bytes + segments * kBesidePayload;
+  }
+  return memory;
+}
+
+// A store node of our own on a free loopback port.
+Result<ChildProcess> StartPrivateNode(uint64_t memory, std::string* address) {
   Result<std::string> folder = ProgramFolder();
   if (!folder.ok()) return folder.status();
   uint16_t port = 0;
@@ -34,7 +46,6 @@ Result<ChildProcess> StartPrivateNode(uint64_t working_set, std::string* address
     port = io::LocalPort(taken->get());
   }
   *address = io::Endpoint{"127.0.0.1", port}.ToString();
-  const uint64_t memory = working_set + working_set / 4 + (64 << 20);
   return ChildProcess::Start(
       {*folder + "/ember-store", "--node-id=bench", "--listen=" + *address, "--grpc=off",
        "--admin=off", "--log-level=off", "--memory=" + std::to_string(memory)},
@@ -115,9 +126,7 @@ int Bench(BenchFlags& flags) {
   const bool own_node = flags.stores_given->empty() && std::getenv(kStoresVariable) == nullptr;
   std::optional<ChildProcess> node;
   if (own_node) {
-    // Each size leaves its working set behind.
-    Result<ChildProcess> started =
-        StartPrivateNode(flags.options.working_set_bytes * flags.sizes.size(), &flags.store.stores);
+    Result<ChildProcess> started = StartPrivateNode(MemoryFor(flags), &flags.store.stores);
     if (!started.ok()) return Complain(started.status());
     node.emplace(*std::move(started));
   }
