@@ -1,5 +1,6 @@
 #include "client/http/server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -205,19 +206,25 @@ TEST(HttpServer, SaysBusyAtOnceBeyondItsConnectionsAndRecovers) {
 // D20: descriptors run out; the clients are told, and service goes on afterwards.
 TEST(HttpServer, AnswersBusyWithoutADescriptorLeft) {
   Door door(Echo);
+  // Answered once and kept open, so that the server's thread opens and closes nothing by itself
+  // any more: a descriptor that came free below would let a connection in.
+  TestSocket warm = door.Client();
+  warm.Send(Get());
+  ASSERT_EQ(warm.ReadMessage().status(), 200);
   std::vector<TestSocket> clients;
   for (int i = 0; i < 3; ++i) clients.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit none_left = before;
-  const int lowest_free = dup(0);
-  none_left.rlim_cur = static_cast<rlim_t>(lowest_free);
-  close(lowest_free);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+  std::vector<int> taken = {open("/dev/null", O_RDONLY)};
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(taken.front()) + 8;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  for (int fd = 0; (fd = open("/dev/null", O_RDONLY)) >= 0;) taken.push_back(fd);
   std::vector<int> statuses;
   for (TestSocket& client : clients) {
     if (client.Connect(door.port())) statuses.push_back(client.ReadMessage().status());
   }
+  for (int fd : taken) close(fd);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(statuses, (std::vector<int>{503, 503, 503}));
   TestSocket later = door.Client();
