@@ -5,9 +5,8 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <condition_variable>
-#include <mutex>
 
 #include "proto/rpc/agent.grpc.pb.h"
 #include "router/fleet/agent_message.h"
@@ -16,6 +15,8 @@ namespace ember::router {
 namespace {
 
 namespace asio = boost::asio;
+
+constexpr size_t kThreads = 4;  // tokenizing at once; each call ends by its deadline
 
 struct Call {
   grpc::ClientContext context;
@@ -55,18 +56,9 @@ Result<TokenizedPrompt> ReadPrompt(const rpc::TokenizeReply& reply) {
 
 struct GrpcAgentClient::Impl {
   std::vector<std::unique_ptr<rpc::Agent::Stub>> stubs;  // null: no agent
-  std::mutex mutex;
-  std::condition_variable idle;
-  size_t under_way = 0;
-
-  void Begin() {
-    std::lock_guard lock(mutex);
-    ++under_way;
-  }
-  void End() {
-    std::lock_guard lock(mutex);
-    if (--under_way == 0) idle.notify_all();
-  }
+  // Blocking calls on threads of our own: the callback API's shared queue can abort the process
+  // when its last channel goes (gRPC 1.51: a poller's unref after the queue's destruction).
+  asio::thread_pool threads{kThreads};
   asio::awaitable<grpc::Status> Send(ReplicaNumber replica, std::shared_ptr<Call> call);
 };
 
@@ -80,10 +72,7 @@ GrpcAgentClient::GrpcAgentClient(const std::vector<ReplicaConfig>& replicas)
   }
 }
 
-GrpcAgentClient::~GrpcAgentClient() {
-  std::unique_lock lock(impl_->mutex);
-  impl_->idle.wait(lock, [this] { return impl_->under_way == 0; });
-}
+GrpcAgentClient::~GrpcAgentClient() { impl_->threads.join(); }
 
 bool GrpcAgentClient::CanAsk(ReplicaNumber replica) const {
   return replica < impl_->stubs.size() && impl_->stubs[replica] != nullptr;
@@ -93,15 +82,12 @@ asio::awaitable<grpc::Status> GrpcAgentClient::Impl::Send(ReplicaNumber replica,
                                                           std::shared_ptr<Call> call) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto start = [&](auto handler) {
-    // gRPC wants something that can be copied.
-    auto shared = std::make_shared<decltype(handler)>(std::move(handler));
-    Begin();
-    stubs[replica]->async()->Tokenize(
-        &call->context, &call->request, &call->reply,
-        [this, call, executor, shared](grpc::Status status) {
-          asio::post(executor, [shared, status] { std::move (*shared)(status); });
-          End();
-        });
+    asio::post(threads, [this, replica, call, executor, handler = std::move(handler)]() mutable {
+      grpc::Status status = stubs[replica]->Tokenize(&call->context, call->request, &call->reply);
+      asio::post(executor, [handler = std::move(handler), status = std::move(status)]() mutable {
+        std::move(handler)(std::move(status));
+      });
+    });
   };
   co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(grpc::Status)>(
       std::move(start), asio::use_awaitable);
