@@ -183,14 +183,15 @@ io::Task<Status> PutCall::Commit(cluster::Connection& connection, const Items& i
   Result<wire::CommitReply> reply = co_await connection.Call<wire::CommitReply>(
       wire::FrameType::kCommit, wire::Commit{tokens}, wire::FrameType::kCommitReply);
   if (!reply.ok()) co_return reply.status();
-  if (reply->codes.size() != items.size()) {
+  if (reply->entries.size() != items.size()) {
     co_return connection.Break(UnavailableError("a commit reply of another length"));
   }
   for (size_t k = 0; k < items.size(); ++k) {
-    if (reply->codes[k] == StatusCode::kOk) {
+    const StatusCode code = reply->entries[k].code;
+    if (code == StatusCode::kOk) {
       ++outcomes_[items[k]].copies;
     } else {
-      Refuse(items[k], Status(reply->codes[k], NameOf(connection) + " refused the commit"));
+      Refuse(items[k], Status(code, NameOf(connection) + " refused the commit"));
     }
   }
   co_return OkStatus();

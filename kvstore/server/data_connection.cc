@@ -105,7 +105,10 @@ io::Task<Status> DataConnection::Handshake() {
                                .incarnation = options.incarnation,
                                .max_payload_bytes = context_->engine->options().max_segment_bytes,
                                .view_number = options.view_number,
-                               .members = options.members};
+                               .members = options.members,
+                               .shard_ports = options.shard_ports,
+                               .shard = options.shard,
+                               .shm_path = options.shm_path};
   replies_.Add(wire::FrameType::kHelloReply, frame->header.request_id, Encode(reply));
   watch_.Unlimit();
   co_return OkStatus();
@@ -152,7 +155,7 @@ Status DataConnection::HandleMatch(const Frame& frame) {
   wire::MatchReply reply{.lease_id = matched.lease_id, .entries = {}};
   reply.entries.reserve(matched.keys.size());
   for (const auto& key : matched.keys) {
-    reply.entries.push_back({key.miss, key.payload_length, key.generation});
+    reply.entries.push_back({key.miss, key.payload_length, key.generation, Tier::kMemory});
   }
   replies_.Add(wire::FrameType::kMatchReply, frame.header.request_id, Encode(reply));
   context_->metrics->match_seconds.Observe(Seconds(context_->loop->Now() - start));
@@ -210,7 +213,7 @@ Status DataConnection::HandleCommit(const Frame& frame) {
   if (!commit.ok()) return commit.status();
   wire::CommitReply reply;
   for (const AttemptToken& token : Tokens(commit->tokens)) {
-    reply.codes.push_back(context_->engine->Commit(id_, token));
+    reply.entries.push_back({context_->engine->Commit(id_, token), AckLevel::kMemory});
   }
   replies_.Add(wire::FrameType::kCommitReply, frame.header.request_id, Encode(reply));
   context_->metrics->put_seconds.Observe(Seconds(context_->loop->Now() - reserved_at_));

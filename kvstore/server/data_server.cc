@@ -20,6 +20,7 @@ Result<std::unique_ptr<DataServer>> DataServer::Start(io::Loop* loop, ShardEngin
     options.members.push_back(
         {.id = options.node_id, .host = options.listen.host, .port = (*listener)->port()});
   }
+  if (options.shard_ports.empty()) options.shard_ports = {(*listener)->port()};
   ServerContext context{loop, engine, metrics, std::move(options)};
   std::unique_ptr<DataServer> server(new DataServer(std::move(context), *std::move(listener)));
   server->gate_.Spawn(server->AcceptAll());

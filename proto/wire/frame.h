@@ -14,7 +14,7 @@
 
 namespace ember::wire {
 
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 inline constexpr size_t kFrameHeaderBytes = 40;
 
 enum class FrameType : uint16_t {

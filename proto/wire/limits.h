@@ -13,6 +13,7 @@ inline constexpr size_t kMaxKeysPerBatch = 4096;           // keys of a match or
 inline constexpr size_t kMaxReservePerBatch = 1024;        // segments of one reserve
 inline constexpr size_t kMaxMembers = 1024;                // of a view
 inline constexpr size_t kMaxNameBytes = 256;
+inline constexpr size_t kMaxShards = 256;         // of a node
 inline constexpr size_t kMaxMessageBytes = 1024;  // of an error's text
 inline constexpr size_t kMaxConnections = 1024;   // a node's data connections
 inline constexpr size_t kMaxAttempts = 4096;      // open two-phase puts of a node

@@ -95,6 +95,10 @@ Bytes Encode(const HelloReply& m) {
       w->Put(member.weight);
       PutString(member.zone, w);
     }
+    w->Put(static_cast<uint32_t>(m.shard_ports.size()));
+    for (uint16_t port : m.shard_ports) w->Put(port);
+    w->Put(m.shard);
+    PutString(m.shm_path, w);
   });
 }
 template <>
@@ -114,6 +118,10 @@ Result<HelloReply> Decode(ByteSpan bytes) {
       member.weight = r->Get<uint32_t>();
       member.zone = GetString(kMaxNameBytes, r);
     }
+    m->shard_ports.resize(r->GetCount(kMaxShards, sizeof(uint16_t)));
+    for (uint16_t& port : m->shard_ports) port = r->Get<uint16_t>();
+    m->shard = r->Get<uint32_t>();
+    m->shm_path = GetString(kMaxNameBytes, r);
   });
 }
 
@@ -142,6 +150,7 @@ Bytes Encode(const MatchReply& m) {
       w->Put(e.payload_length);
       w->Put(e.generation.high);
       w->Put(e.generation.low);
+      w->Put(e.tier);
     }
   });
 }
@@ -149,13 +158,14 @@ template <>
 Result<MatchReply> Decode(ByteSpan bytes) {
   return Decoded<MatchReply>(bytes, "match reply", [](ByteReader* r, MatchReply* m) {
     m->lease_id = r->Get<uint64_t>();
-    constexpr size_t kEntryBytes = 1 + 8 + 16;
+    constexpr size_t kEntryBytes = 1 + 8 + 16 + 1;
     m->entries.resize(r->GetCount(kMaxKeysPerBatch, kEntryBytes));
     for (MatchEntry& e : m->entries) {
       e.miss = MissReasonFromWire(r->Get<uint8_t>());
       e.payload_length = r->Get<uint64_t>();
       e.generation.high = r->Get<uint64_t>();
       e.generation.low = r->Get<uint64_t>();
+      e.tier = TierFromWire(r->Get<uint8_t>());
     }
   });
 }
@@ -216,25 +226,36 @@ Result<Write> Decode(ByteSpan bytes) {
 }
 
 Bytes Encode(const Commit& m) {
-  return Encoded([&](ByteWriter* w) { PutTokens(m.tokens, w); });
+  return Encoded([&](ByteWriter* w) {
+    PutTokens(m.tokens, w);
+    w->Put(m.ack);
+  });
 }
 template <>
 Result<Commit> Decode(ByteSpan bytes) {
-  return Decoded<Commit>(bytes, "commit",
-                         [](ByteReader* r, Commit* m) { m->tokens = GetTokens(r); });
+  return Decoded<Commit>(bytes, "commit", [](ByteReader* r, Commit* m) {
+    m->tokens = GetTokens(r);
+    m->ack = AckLevelFromWire(r->Get<uint8_t>());
+  });
 }
 
 Bytes Encode(const CommitReply& m) {
   return Encoded([&](ByteWriter* w) {
-    w->Put(static_cast<uint32_t>(m.codes.size()));
-    for (StatusCode code : m.codes) w->Put(code);
+    w->Put(static_cast<uint32_t>(m.entries.size()));
+    for (const CommitEntry& e : m.entries) {
+      w->Put(e.code);
+      w->Put(e.level);
+    }
   });
 }
 template <>
 Result<CommitReply> Decode(ByteSpan bytes) {
   return Decoded<CommitReply>(bytes, "commit reply", [](ByteReader* r, CommitReply* m) {
-    m->codes.resize(r->GetCount(kMaxReservePerBatch, 1));
-    for (StatusCode& code : m->codes) code = StatusCodeFromWire(r->Get<uint8_t>());
+    m->entries.resize(r->GetCount(kMaxReservePerBatch, 2));
+    for (CommitEntry& e : m->entries) {
+      e.code = StatusCodeFromWire(r->Get<uint8_t>());
+      e.level = AckLevelFromWire(r->Get<uint8_t>());
+    }
   });
 }
 

@@ -12,6 +12,8 @@
 #include "proto/model/block_hash.h"
 #include "proto/model/miss_reason.h"
 #include "proto/model/segment.h"
+#include "proto/model/tier.h"
+#include "proto/wire/frame.h"
 
 namespace ember::wire {
 
@@ -32,18 +34,23 @@ struct Member {
 };
 
 struct Hello {
-  uint16_t min_version = 1;
-  uint16_t max_version = 1;
+  uint16_t min_version = kProtocolVersion;
+  uint16_t max_version = kProtocolVersion;
   std::string client_name;       // for logs
   std::string expected_node_id;  // empty: any
 };
 struct HelloReply {
-  uint16_t version = 1;
+  uint16_t version = kProtocolVersion;
   std::string node_id;
   uint64_t incarnation = 0;  // random at each start with empty memory
   uint64_t max_payload_bytes = 0;
   uint64_t view_number = 0;
   std::vector<Member> members;
+  // Data ports of the node's shards, by shard number; a segment belongs to one of them. At least 1.
+  std::vector<uint16_t> shard_ports;
+  uint32_t shard = 0;  // which one answers here
+  // A unix socket that hands the shard's memory to readers on the same host; empty: not offered.
+  std::string shm_path;
 };
 
 struct Match {
@@ -54,6 +61,7 @@ struct MatchEntry {
   MissReason miss = MissReason::kNone;  // kNone = present
   uint64_t payload_length = 0;
   GenerationId generation;
+  Tier tier = Tier::kMemory;  // the fastest that has it
 };
 struct MatchReply {
   uint64_t lease_id = 0;            // 0 = none given
@@ -81,9 +89,15 @@ struct Write {
 
 struct Commit {
   std::vector<AttemptToken> tokens;
+  AckLevel ack = AckLevel::kMemory;  // the reply waits for it
+};
+struct CommitEntry {
+  // kOk: published, see `level`. kCorrupt checksum; kNotFound unknown token; ...
+  StatusCode code = StatusCode::kOk;
+  AckLevel level = AckLevel::kMemory;  // reached; may be below what was asked
 };
 struct CommitReply {
-  std::vector<StatusCode> codes;  // kOk published; kCorrupt checksum; kNotFound unknown token; ...
+  std::vector<CommitEntry> entries;  // as many as tokens, in their order
 };
 struct Abort {
   std::vector<AttemptToken> tokens;

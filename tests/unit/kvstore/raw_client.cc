@@ -145,7 +145,12 @@ void RawClient::Write(const wire::AttemptToken& token, uint64_t offset, ByteSpan
 
 std::vector<StatusCode> RawClient::Commit(std::vector<wire::AttemptToken> tokens) {
   const wire::Commit commit{std::move(tokens)};
-  return Call<wire::CommitReply>(wire::FrameType::kCommit, Encode(commit)).codes;
+  std::vector<StatusCode> codes;
+  for (const auto& entry :
+       Call<wire::CommitReply>(wire::FrameType::kCommit, Encode(commit)).entries) {
+    codes.push_back(entry.code);
+  }
+  return codes;
 }
 
 StatusCode RawClient::Put(const TestSegment& segment) {

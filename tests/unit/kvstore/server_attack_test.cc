@@ -81,7 +81,7 @@ TEST_P(ServerAttackTest, TheFirstFrameMustBeAnAcceptableHello) {
     bytes.insert(bytes.end(), meta.begin(), meta.end());
     ExpectRefused(client, bytes, code, text);
   };
-  refused({.min_version = 2, .max_version = 9}, StatusCode::kMismatch, "version 1");
+  refused({.min_version = 3, .max_version = 9}, StatusCode::kMismatch, "version 2");
   refused({.expected_node_id = "other"}, StatusCode::kMismatch, "this node is s1");
   RawClient impolite(port_);
   ExpectRefused(impolite, Header(FrameType::kPing, 0, 0), StatusCode::kInvalid, "hello");

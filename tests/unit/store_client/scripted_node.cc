@@ -295,7 +295,7 @@ bool ScriptedNode::AnswerCommit(int fd, const Frame& frame, Attempts* attempts) 
     const auto header = DecodeSegmentHeader(stored.header);
     const bool good = header.ok() && Xxh3Of(stored.payload) == header->checksum &&
                       fault_ != Fault::kRefusesCommit;
-    reply.codes.push_back(good ? StatusCode::kOk : StatusCode::kCorrupt);
+    reply.entries.push_back({good ? StatusCode::kOk : StatusCode::kCorrupt, AckLevel::kMemory});
     const std::lock_guard lock(mutex_);
     if (good) segments_[header->key] = std::move(stored);
   }

@@ -36,20 +36,30 @@ Sample SampleOf(const char* name, const T& value) {
 }
 
 std::vector<Sample> Samples() {
-  HelloReply hello{1, "s1", 77, 1 << 20, 3, {{"s1", "::1", 7101, 1, "z"}, {"s2", "h", 1, 2, ""}}};
+  const HelloReply hello{2,
+                         "s1",
+                         77,
+                         1 << 20,
+                         3,
+                         {{"s1", "::1", 7101, 1, "z"}, {"s2", "h", 1, 2, ""}},
+                         {7101, 7102},
+                         1,
+                         "/run/shm.sock"};
   return {
       SampleOf("hello", Hello{1, 1, "agent", "s1"}),
       SampleOf("hello reply", hello),
       SampleOf("match", Match{{Key(1), Key(2)}, 500}),
-      SampleOf("match reply",
-               MatchReply{9, {{MissReason::kNone, 5, {1, 2}}, {MissReason::kEvicted, 0, {}}}}),
+      SampleOf("match reply", MatchReply{9,
+                                         {{MissReason::kNone, 5, {1, 2}, Tier::kDisk},
+                                          {MissReason::kEvicted, 0, {}, Tier::kMemory}}}),
       SampleOf("reserve", Reserve{{Bytes(3), Bytes(700)}}),
       SampleOf(
           "reserve reply",
           ReserveReply{100, {{StatusCode::kOk, false, {1, 2}}, {StatusCode::kNoSpace, true, {}}}}),
       SampleOf("write", Write{{1, 2}, 99}),
-      SampleOf("commit", Commit{{{1, 2}, {3, 4}}}),
-      SampleOf("commit reply", CommitReply{{StatusCode::kOk, StatusCode::kCorrupt}}),
+      SampleOf("commit", Commit{{{1, 2}, {3, 4}}, AckLevel::kDisk}),
+      SampleOf("commit reply", CommitReply{{{StatusCode::kOk, AckLevel::kDisk},
+                                            {StatusCode::kCorrupt, AckLevel::kMemory}}}),
       SampleOf("abort", Abort{{{1, 2}}}),
       SampleOf("release", Release{5}),
       SampleOf("get", Get{{{Key(1), 0, 0}, {Key(2), 8, 16}}}),
@@ -127,7 +137,7 @@ TEST(FrameHeader, LengthsOverTheLimitsAreRefusedBeforeAnyBody) {
 
 TEST(FrameHeader, AnotherProtocolVersionIsAMismatchNotGarbage) {
   auto bytes = EncodeFrameHeader({FrameType::kHello, 1, 8, 0});
-  bytes[4] = std::byte{2};
+  bytes[4] = std::byte{kProtocolVersion + 1};
   const uint64_t checksum = Xxh3Of64(ByteSpan(bytes).first(32));
   std::memcpy(bytes.data() + 32, &checksum, 8);
   EXPECT_EQ(DecodeFrameHeader(bytes).status().code(), StatusCode::kMismatch);
