@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "client/io/back_ends.h"
+#include "client/io/epoll_file.h"
 #include "client/io/epoll_listener.h"
 #include "client/io/epoll_stream.h"
 #include "client/io/socket.h"
@@ -64,7 +65,11 @@ bool EpollLoop::CancelPending() {
     socket->Wake(EpollSocket::kRead);
     socket->Wake(EpollSocket::kWrite);
   }
-  return false;
+  return blocking_.CancelQueued();
+}
+
+std::unique_ptr<File> EpollLoop::AdoptFile(FileDescriptor fd, std::string path, bool direct) {
+  return std::make_unique<EpollFile>(this, std::move(fd), std::move(path), direct);
 }
 
 int EpollLoop::socket_flags() const { return SOCK_NONBLOCK; }

@@ -1,6 +1,7 @@
 // EpollLoop: the back end for kernels and containers that refuse io_uring.
 #pragma once
 
+#include "client/io/blocking_pool.h"
 #include "client/io/epoll_socket.h"
 #include "client/io/loop_base.h"
 
@@ -12,6 +13,12 @@ class EpollLoop final : public LoopBase {
 
   std::string_view backend() const override { return "epoll"; }
 
+  // There is nothing to register with.
+  Status RegisterMemory(MutableByteSpan) override { return OkStatus(); }
+  std::unique_ptr<File> AdoptFile(FileDescriptor fd, std::string path, bool direct) override;
+
+  // For files of this loop.
+  BlockingPool& blocking() { return blocking_; }
   // For sockets of this loop.
   const std::shared_ptr<EpollSet>& set() const { return set_; }
   Result<std::unique_ptr<Stream>> AdoptStream(FileDescriptor fd, std::string peer_name);
@@ -33,6 +40,7 @@ class EpollLoop final : public LoopBase {
 
   const std::shared_ptr<EpollSet> set_ = std::make_shared<EpollSet>();
   int turns_ = 0;
+  BlockingPool blocking_{this};
 };
 
 }  // namespace ember::io

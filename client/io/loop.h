@@ -1,4 +1,4 @@
-// Loop: one thread's event loop, and the only maker of streams, listeners and timers.
+// Loop: one thread's event loop, and the only maker of streams, listeners, files and timers.
 //
 // Two real back ends, chosen at start: io_uring, and epoll where io_uring is refused (the default
 // seccomp profile of most container runtimes). Both pass the same contract tests.
@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "client/io/file_system.h"
 #include "client/io/stream.h"
 #include "client/io/task.h"
 #include "proto/base/time.h"
@@ -32,6 +33,15 @@ class Loop : public Clock {
   // Connects within `timeout`. Names are resolved before the first await, blocking; give addresses
   // on hot paths.
   virtual Task<Result<std::unique_ptr<Stream>>> Connect(Endpoint endpoint, Duration timeout) = 0;
+
+  // The disk. Lives as long as the loop.
+  virtual FileSystem& files() = 0;
+  // Says that `memory` will be used for I/O for as long as the loop lives, so that reads and writes
+  // of Files that lie within it cost less. Pins all its pages in memory at once, so it is only for
+  // memory that is allocated in advance anyway, and it must stay mapped until the loop has died. A
+  // failure (kBusy: the process may not lock that much memory) does no harm: I/O there goes the
+  // plain way. OK without effect where the back end has no such thing.
+  virtual Status RegisterMemory(MutableByteSpan memory) = 0;
 
   class Timer;
   // Calls `fn` once on the loop's thread at or after `when`, unless cancelled first.

@@ -59,9 +59,11 @@ void LoopBase::RunRound() {
 
 void LoopBase::Drain() {
   draining_ = true;
-  for (int round = 0; round < kMaxDrainRounds; ++round) {
+  for (int round = 0; round < kMaxDrainRounds;) {
     while (!sleepers_.empty()) sleepers_.begin()->first->Wake();
     const bool pending = CancelPending();
+    // What is pending is waited for, however long a disk takes: its memory isn't ours before.
+    if (!pending) ++round;
     if (!pending && ready_.empty() && posts_.empty()) break;
     Poll(ready_.empty() && posts_.empty() ? kDrainPoll : Duration::zero());
     RunRound();

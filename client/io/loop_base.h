@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/io/loop.h"
+#include "client/io/posix_file_system.h"
 #include "client/io/post_queue.h"
 #include "client/io/socket_address.h"
 #include "client/io/timer_queue.h"
@@ -21,24 +22,27 @@ namespace ember::io {
 
 class LoopBase : public Loop {
  public:
-  explicit LoopBase(FileDescriptor wake) : posts_(std::move(wake)) {}
+  explicit LoopBase(FileDescriptor wake) : posts_(std::move(wake)), files_(this) {}
 
   void Run() final;
   void Stop() final;
   void Post(std::function<void()> fn) final { posts_.Push(std::move(fn)); }
   Result<std::unique_ptr<Listener>> Listen(const Endpoint& endpoint) final;
   Task<Result<std::unique_ptr<Stream>>> Connect(Endpoint endpoint, Duration timeout) final;
+  FileSystem& files() final { return files_; }
   std::unique_ptr<Timer> StartTimer(TimePoint when, std::function<void()> fn) final {
     return timers_.Start(when, std::move(fn));
   }
   Task<void> Sleep(Duration duration) final;
   TimePoint Now() const final { return std::chrono::steady_clock::now(); }
 
-  // For the back end's streams.
+  // For the back end's streams and files.
   // Resumes `coroutine` in the next round.
   void Enqueue(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
   // After Stop: new operations fail with kCancelled.
   bool draining() const { return draining_; }
+  // A File of this back end for an open descriptor.
+  virtual std::unique_ptr<File> AdoptFile(FileDescriptor fd, std::string path, bool direct) = 0;
   // Suspends until the next round.
   auto Yield() {
     struct Awaiter {
@@ -56,7 +60,8 @@ class LoopBase : public Loop {
   // Waits for completions until one is there, the loop is woken or `timeout` has passed (nullopt:
   // for ever), and enqueues their coroutines.
   virtual void Poll(std::optional<Duration> timeout) = 0;
-  // Asks every pending operation to end with kCancelled; true while some have not ended.
+  // Asks every pending operation to end with kCancelled; true while some have not ended, in which
+  // case the kernel or another thread may still use their memory.
   virtual bool CancelPending() = 0;
 
   virtual int socket_flags() const = 0;
@@ -76,6 +81,7 @@ class LoopBase : public Loop {
   Task<Result<std::unique_ptr<Stream>>> ConnectTo(const SocketAddress& address, TimePoint deadline);
 
   std::vector<std::coroutine_handle<>> ready_;
+  PosixFileSystem files_;
   TimerQueue timers_;
   std::unordered_map<SleepAwaiter*, std::coroutine_handle<>> sleepers_;
   std::atomic<bool> stop_{false};

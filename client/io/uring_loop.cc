@@ -2,12 +2,14 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "client/io/back_ends.h"
 #include "client/io/socket.h"
+#include "client/io/uring_file.h"
 #include "client/io/uring_listener.h"
 #include "client/io/uring_stream.h"
 
@@ -16,6 +18,10 @@ namespace {
 
 constexpr unsigned kSubmissionEntries = 1024;
 constexpr unsigned kCompletionEntries = 8192;
+// The kernel's limits: a GiB a registered buffer (larger memory becomes several, and I/O across
+// the seam of two goes the plain way); the number is ours, a TiB in all.
+constexpr size_t kMaxBufferBytes = size_t{1} << 30;
+constexpr unsigned kMaxBuffers = 1024;
 // Bounds the attempts to hand over a full submission queue while the kernel says that it is busy.
 constexpr int kMaxSubmitAttempts = 10000;
 
@@ -166,6 +172,34 @@ bool UringLoop::CancelPending() {
     operation = next;
   }
   return pending_ != nullptr;
+}
+
+Status UringLoop::RegisterMemory(MutableByteSpan memory) {
+  for (; !memory.empty(); memory = memory.subspan(std::min(memory.size(), kMaxBufferBytes))) {
+    const MutableByteSpan buffer = memory.first(std::min(memory.size(), kMaxBufferBytes));
+    EMBER_RETURN_IF_ERROR(RegisterBuffer(buffer).WithContext("register memory with io_uring"));
+  }
+  return OkStatus();
+}
+
+Status UringLoop::RegisterBuffer(MutableByteSpan buffer) {
+  if (memory_.count() == 0) {
+    // EBUSY: the table is there from an attempt that failed later.
+    const int rc = io_uring_register_buffers_sparse(&ring_, kMaxBuffers);
+    if (rc < 0 && rc != -EBUSY) return FileStatus("table", -rc);
+  }
+  if (memory_.count() == kMaxBuffers) return BusyError("the table is full");
+  const auto number = static_cast<unsigned>(memory_.count());
+  const iovec vector{buffer.data(), buffer.size()};
+  const __u64 tag = 0;
+  const int rc = io_uring_register_buffers_update_tag(&ring_, number, &vector, &tag, 1);
+  if (rc < 0) return FileStatus("buffer", -rc);
+  memory_.Add(buffer, static_cast<int>(number));
+  return OkStatus();
+}
+
+std::unique_ptr<File> UringLoop::AdoptFile(FileDescriptor fd, std::string path, bool direct) {
+  return std::make_unique<UringFile>(this, std::move(fd), std::move(path), direct);
 }
 
 std::unique_ptr<Stream> UringLoop::AdoptStream(FileDescriptor fd, std::string peer_name) {

@@ -7,6 +7,7 @@
 #include <liburing.h>
 
 #include "client/io/loop_base.h"
+#include "client/io/registered_memory.h"
 #include "client/io/uring_operation.h"
 
 namespace ember::io {
@@ -18,6 +19,8 @@ class UringLoop final : public LoopBase {
   ~UringLoop() override;
 
   std::string_view backend() const override { return "uring"; }
+  Status RegisterMemory(MutableByteSpan memory) override;
+  std::unique_ptr<File> AdoptFile(FileDescriptor fd, std::string path, bool direct) override;
 
   // Submits what `prepare(io_uring_sqe*)` describes, suspends until it completes and gives its
   // result (a count, or a negative error number). `*slot` is the operation while it is pending.
@@ -42,6 +45,8 @@ class UringLoop final : public LoopBase {
   }
   // Asks the kernel to end a pending operation; nullptr is none.
   void Cancel(UringOperation* operation);
+  // The number of the registered buffer that holds all of `bytes`.
+  std::optional<int> FindRegistered(ByteSpan bytes) const { return memory_.Find(bytes); }
   std::unique_ptr<Stream> AdoptStream(FileDescriptor fd, std::string peer_name);
 
  protected:
@@ -58,11 +63,13 @@ class UringLoop final : public LoopBase {
   io_uring_sqe* NextEntry();
   void Track(UringOperation* operation, io_uring_sqe* entry);
   void Reap();
+  Status RegisterBuffer(MutableByteSpan buffer);
   void Complete(UringOperation* operation, int result);
 
   io_uring ring_;
   bool wake_armed_ = false;
   UringOperation* pending_ = nullptr;
+  RegisteredMemory memory_;
 };
 
 }  // namespace ember::io

@@ -139,7 +139,7 @@ TEST_P(CloseTest, ManyClosesHitOnlyTheirOwnOperations) {
   });
 }
 
-EMBER_BOTH_BACK_ENDS(CloseTest);
+EMBER_EVERY_LOOP(CloseTest);
 
 }  // namespace
 }  // namespace ember::io

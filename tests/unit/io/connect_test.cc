@@ -142,7 +142,7 @@ TEST(Socket, KnowsAConnectionToItself) {
   EXPECT_TRUE(IsConnectedToItself(fd.get()));
 }
 
-EMBER_BOTH_BACK_ENDS(ConnectTest);
+EMBER_EVERY_LOOP(ConnectTest);
 
 }  // namespace
 }  // namespace ember::io

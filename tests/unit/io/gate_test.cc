@@ -48,7 +48,7 @@ TEST_P(GateTest, SpawnRunsUpToTheFirstSuspension) {
   });
 }
 
-EMBER_BOTH_BACK_ENDS(GateTest);
+EMBER_EVERY_LOOP(GateTest);
 
 }  // namespace
 }  // namespace ember::io

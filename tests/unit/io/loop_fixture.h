@@ -1,4 +1,4 @@
-// LoopTest: runs a coroutine on a loop of each back end, in the test's own thread.
+// LoopTest: runs a coroutine on a loop of each kind, in the test's own thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 
 #include "client/io/gate.h"
 #include "client/io/loop.h"
+#include "tests/unit/io/loop_factory.h"
 
 namespace ember::io {
 
@@ -45,14 +46,14 @@ struct StreamPair {
   StreamPtr server;
 };
 
-class LoopTest : public testing::TestWithParam<Backend> {
+class LoopTest : public testing::TestWithParam<LoopFactory> {
  protected:
   static constexpr Duration kPatience = seconds(30);
 
   void SetUp() override {
     descriptors_ = OpenDescriptors();
-    Result<std::unique_ptr<Loop>> loop = MakeLoop(GetParam());
-    if (!loop.ok() && GetParam() == Backend::kUring) GTEST_SKIP() << loop.status().ToString();
+    Result<std::unique_ptr<Loop>> loop = GetParam().make();
+    if (!loop.ok() && GetParam().may_be_refused) GTEST_SKIP() << loop.status().ToString();
     loop_ = Must(std::move(loop));
   }
   void TearDown() override {
@@ -122,12 +123,8 @@ class LoopTest : public testing::TestWithParam<Backend> {
   size_t descriptors_ = 0;
 };
 
-inline std::string BackendName(const testing::TestParamInfo<Backend>& info) {
-  return info.param == Backend::kUring ? "uring" : "epoll";
-}
-
-#define EMBER_BOTH_BACK_ENDS(Suite)                                                            \
-  INSTANTIATE_TEST_SUITE_P(BackEnds, Suite, testing::Values(Backend::kUring, Backend::kEpoll), \
-                           BackendName)
+#define EMBER_EVERY_LOOP(Suite)                                              \
+  INSTANTIATE_TEST_SUITE_P(Loops, Suite, testing::ValuesIn(LoopFactories()), \
+                           [](const auto& info) { return info.param.name; })
 
 }  // namespace ember::io

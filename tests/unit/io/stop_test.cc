@@ -101,7 +101,7 @@ TEST_P(StopTest, ReturnsThoughACoroutineKeepsTrying) {
   EXPECT_EQ(gate.running(), 0u);
 }
 
-EMBER_BOTH_BACK_ENDS(StopTest);
+EMBER_EVERY_LOOP(StopTest);
 
 }  // namespace
 }  // namespace ember::io

@@ -194,7 +194,7 @@ TEST_P(StreamTest, NamesThePeer) {
   });
 }
 
-EMBER_BOTH_BACK_ENDS(StreamTest);
+EMBER_EVERY_LOOP(StreamTest);
 
 }  // namespace
 }  // namespace ember::io

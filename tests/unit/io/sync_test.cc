@@ -105,7 +105,10 @@ TEST_P(SyncTest, AfterStopACallFails) {
   EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.ToString();
 }
 
-EMBER_BOTH_BACK_ENDS(SyncTest);
+INSTANTIATE_TEST_SUITE_P(BackEnds, SyncTest, testing::Values(Backend::kUring, Backend::kEpoll),
+                         [](const auto& info) {
+                           return info.param == Backend::kUring ? "uring" : "epoll";
+                         });
 
 }  // namespace
 }  // namespace ember::io

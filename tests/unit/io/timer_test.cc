@@ -90,7 +90,7 @@ TEST_P(TimerTest, ThousandsOfSleepersWake) {
   });
 }
 
-EMBER_BOTH_BACK_ENDS(TimerTest);
+EMBER_EVERY_LOOP(TimerTest);
 
 }  // namespace
 }  // namespace ember::io
