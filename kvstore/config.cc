@@ -67,7 +67,9 @@ Status CheckSizes(NodeConfig* config) {
   if (config->memory_bytes < kMinMemory || config->memory_bytes > kMaxMemory) {
     return InvalidError("--memory: from 1MiB to 16384GiB");
   }
-  const uint64_t fits = config->memory_bytes - kMaxSegmentHeaderBytes;
+  const uint64_t of_shard = config->memory_bytes / config->shards;
+  if (of_shard < kMinMemory) return InvalidError("--shards: each needs 1MiB of --memory");
+  const uint64_t fits = of_shard - kMaxSegmentHeaderBytes;
   if (config->max_segment_bytes == 0) {
     config->max_segment_bytes = std::min(wire::kMaxPayloadBytes, fits);
   }
@@ -75,7 +77,7 @@ Status CheckSizes(NodeConfig* config) {
     return InvalidError("--max-segment: the protocol carries at most 64MiB");
   }
   if (config->max_segment_bytes > fits) {
-    return InvalidError("--max-segment: does not fit in --memory");
+    return InvalidError("--max-segment: does not fit in a shard's part of --memory");
   }
   return OkStatus();
 }
@@ -160,6 +162,11 @@ ParsedConfig ParseConfig(int argc, const char* const* argv) {
                  "Control: status and health over gRPC, or off [127.0.0.1:7201]");
   app.add_option("--admin", raw.admin, "HTTP: /metrics and /healthz, or off [127.0.0.1:7301]");
   app.add_option("--memory", raw.memory, "Cap of segment memory [512MiB]");
+  app.add_option("--shards", config.shards,
+                 "Threads, each with its part of the memory and a port of its own: --listen's and "
+                 "the next ones")
+      ->check(CLI::Range(1u, uint32_t{wire::kMaxShards}))
+      ->capture_default_str();
   app.add_flag("--prealloc", config.prealloc, "Take all of --memory at start");
   app.add_option("--max-segment", raw.max_segment,
                  "Largest payload accepted [64MiB, or what fits]");

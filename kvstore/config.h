@@ -14,7 +14,8 @@ struct NodeConfig {
   io::Endpoint listen{"127.0.0.1", 7101};
   std::optional<io::Endpoint> grpc = io::Endpoint{"127.0.0.1", 7201};   // none: off
   std::optional<io::Endpoint> admin = io::Endpoint{"127.0.0.1", 7301};  // none: off
-  uint64_t memory_bytes = 512ull << 20;
+  uint64_t memory_bytes = 512ull << 20;                                 // of all shards together
+  uint32_t shards = 1;
   bool prealloc = false;
   uint64_t max_segment_bytes = 0;  // 0: as much as the protocol and the memory allow
   std::optional<cluster::View> peers;

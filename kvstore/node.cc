@@ -1,125 +1,110 @@
 #include "kvstore/node.h"
 
-#include "kvstore/engine/lru_policy.h"
+#include <future>
 
 namespace ember::kv {
 namespace {
 
-constexpr Duration kBeatInterval = milliseconds(250);
-constexpr Duration kAliveWithin = seconds(3);
-
-DataServerOptions ServerOptions(const NodeConfig& config, uint64_t incarnation) {
-  DataServerOptions options;
-  options.listen = config.listen;
-  options.node_id = config.node_id;
-  options.incarnation = incarnation;
-  if (config.peers) {
-    options.view_number = config.peers->number;
-    options.members = config.peers->members;
-  }
-  return options;
-}
-
-}  // namespace
-
-Result<std::unique_ptr<Node>> Node::Start(const NodeConfig& config) {
-  std::unique_ptr<Node> node(new Node());
-  EMBER_RETURN_IF_ERROR(node->Open(config));
-  return node;
-}
-
-Node::~Node() {
-  Stop(Duration::zero());
-  thread_.reset();  // nothing of what follows is used any more
-}
-
-Status Node::Open(const NodeConfig& config) {
-  Result<std::unique_ptr<Arena>> arena = Arena::Make(config.memory_bytes, config.prealloc);
-  if (!arena.ok()) return arena.status().WithContext("--memory");
-  Result<std::unique_ptr<io::LoopThread>> thread =
-      io::LoopThread::Make(config.backend, &io_fallback_);
-  if (!thread.ok()) return thread.status().WithContext("--io");
-  arena_ = *std::move(arena);
-  thread_ = *std::move(thread);
-  started_at_ = thread_->loop().Now();
-  while (incarnation_ == 0) incarnation_ = random_.Next();
+EngineOptions OptionsOfEngine(const NodeConfig& config) {
   EngineOptions options;
   options.max_segment_bytes = config.max_segment_bytes;
   options.max_attempts = wire::kMaxAttempts;
   options.max_leases = wire::kMaxLeases;
   options.max_lease = milliseconds(wire::kMaxLeaseMs);
   options.attempt_deadline = milliseconds(wire::kAttemptDeadlineMs);
-  engine_ = std::make_unique<ShardEngine>(options, arena_.get(), std::make_unique<LruPolicy>(),
-                                          &thread_->loop(), &random_, &engine_metrics_);
-  const Status started = io::RunOnLoop<Status>(
-      thread_->loop(), [&] { return StartServer(ServerOptions(config, incarnation_)); });
-  if (!started.ok()) return started.WithContext("--listen");
-  data_address_ = io::Endpoint{config.listen.host, server_->port()}.ToString();
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Node>> Node::Start(const NodeConfig& config) {
+  std::unique_ptr<Node> node(new Node(config));
+  EMBER_RETURN_IF_ERROR(node->MakeShards());
+  EMBER_RETURN_IF_ERROR(node->Listen().WithContext("--listen"));
+  return node;
+}
+
+Node::Node(const NodeConfig& config) : config_(config), started_at_(SteadyClock().Now()) {
+  SystemRandom random;
+  while (incarnation_ == 0) incarnation_ = random.Next();
+}
+
+Node::~Node() { Stop(Duration::zero()); }
+
+Status Node::MakeShards() {
+  for (uint32_t i = 0; i < config_.shards; ++i) {
+    const ShardOptions options{.number = i,
+                               .memory_bytes = config_.memory_bytes / config_.shards,
+                               .prealloc = config_.prealloc,
+                               .engine = OptionsOfEngine(config_),
+                               .backend = config_.backend};
+    Result<std::unique_ptr<Shard>> shard = Shard::Make(options, &registry_);
+    if (!shard.ok()) return shard.status();
+    shards_.push_back(*std::move(shard));
+  }
   return OkStatus();
 }
 
-io::Task<Status> Node::StartServer(DataServerOptions options) {
-  Result<std::unique_ptr<DataServer>> server =
-      DataServer::Start(&thread_->loop(), engine_.get(), &server_metrics_, std::move(options));
-  if (!server.ok()) co_return server.status();
-  server_ = *std::move(server);
-  Beat();
-  co_return OkStatus();
-}
-
-void Node::Beat() {
-  const TimePoint now = thread_->loop().Now();
-  last_beat_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  beat_timer_ = thread_->loop().StartTimer(now + kBeatInterval, [this] { Beat(); });
+Status Node::Listen() {
+  DataServerOptions options;
+  options.node_id = config_.node_id;
+  options.incarnation = incarnation_;
+  if (config_.peers) {
+    options.view_number = config_.peers->number;
+    options.members = config_.peers->members;
+  }
+  std::vector<uint16_t> ports;
+  for (const auto& shard : shards_) {
+    options.listen = config_.listen;
+    options.shard = static_cast<uint32_t>(ports.size());
+    if (config_.listen.port != 0) options.listen.port += options.shard;
+    EMBER_RETURN_IF_ERROR(shard->Listen(options));
+    ports.push_back(shard->port());
+    // A node without a list is a cluster of one, at the address of its first shard.
+    if (options.members.empty()) {
+      options.members = {{.id = options.node_id, .host = options.listen.host, .port = ports[0]}};
+    }
+  }
+  data_address_ = io::Endpoint{config_.listen.host, ports[0]}.ToString();
+  for (const auto& shard : shards_) EMBER_RETURN_IF_ERROR(shard->Serve(ports));
+  return OkStatus();
 }
 
 bool Node::alive() const {
-  const TimePoint last{Duration(last_beat_.load(std::memory_order_relaxed))};
-  return SteadyClock().Now() - last < kAliveWithin;
+  return std::ranges::all_of(shards_, [](const auto& shard) { return shard->alive(); });
 }
 
+// At once, so that the grace is one for all.
 void Node::Stop(Duration grace) {
-  if (std::exchange(stopped_, true) || server_ == nullptr) return;
-  (void)io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
-    beat_timer_.reset();
-    return server_->Stop(grace);
-  });
+  std::vector<std::future<void>> stopping;
+  for (const auto& shard : shards_) {
+    stopping.push_back(std::async(std::launch::async, [&] { shard->Stop(grace); }));
+  }
 }
 
 Result<NodeStatus> Node::GetStatus(Duration timeout) {
-  auto promise = std::make_shared<std::promise<NodeStatus>>();
-  std::future<NodeStatus> future = promise->get_future();
-  thread_->loop().Post([this, promise] { promise->set_value(Describe()); });
-  if (future.wait_for(timeout) != std::future_status::ready) {
-    return DeadlineError("the node's thread does not answer");
-  }
-  try {
-    return future.get();
-  } catch (const std::future_error&) {
-    return CancelledError("the node has stopped");
-  }
-}
-
-NodeStatus Node::Describe() const {
-  const DataServerOptions& options = server_->options();
-  return {
-      .node_id = options.node_id,
+  NodeStatus status{
+      .node_id = config_.node_id,
       .incarnation = incarnation_,
-      .uptime_seconds = std::chrono::duration<double>(thread_->loop().Now() - started_at_).count(),
+      .uptime_seconds = std::chrono::duration<double>(SteadyClock().Now() - started_at_).count(),
       .data_address = data_address_,
-      .io_backend = std::string(io_backend()),
-      .memory_capacity_bytes = arena_->capacity(),
-      .memory_used_bytes = arena_->used(),
-      .segments = engine_->segments(),
-      .hits = engine_metrics_.hits.value(),
-      .misses = engine_metrics_.TotalMisses(),
-      .evictions = engine_metrics_.evictions.value(),
-      .corruptions = engine_metrics_.corruptions.value(),
-      .connections = static_cast<uint32_t>(server_->connections()),
-      .bytes_in = server_metrics_.bytes_in.value(),
-      .bytes_out = server_metrics_.bytes_out.value(),
-      .view_number = options.view_number,
-      .members = options.members};
+      .io_backend = std::string(io_backend())};
+  const TimePoint deadline = SteadyClock().Now() + timeout;
+  for (const auto& shard : shards_) {
+    const Duration left = std::max(Duration::zero(), deadline - SteadyClock().Now());
+    Result<ShardStatus> part = shard->GetStatus(left);
+    if (!part.ok()) return part.status();
+    status.total += *part;
+    status.shards.push_back(*part);
+  }
+  if (config_.peers) {
+    status.view_number = config_.peers->number;
+    status.members = config_.peers->members;
+  } else {
+    status.members = {
+        {.id = config_.node_id, .host = config_.listen.host, .port = shards_[0]->port()}};
+  }
+  return status;
 }
 
 }  // namespace ember::kv

@@ -1,18 +1,13 @@
-// Node: one storage node without its control plane: memory, engine, and the data server in a thread
-// of its own.
+// Node: one storage node without its control plane: its shards.
 //
-// Concurrency: any thread but the node's own. Life: the destructor stops without grace.
+// Concurrency: any thread but the shards'. Life: the destructor stops without grace.
 #pragma once
 
-#include <atomic>
 #include <memory>
+#include <vector>
 
-#include "client/io/sync.h"
 #include "kvstore/config.h"
-#include "kvstore/engine/engine_metrics.h"
-#include "kvstore/memory/arena.h"
-#include "kvstore/server/data_server.h"
-#include "kvstore/server/node_status.h"
+#include "kvstore/shard.h"
 
 namespace ember::kv {
 
@@ -26,39 +21,30 @@ class Node {
   // Idempotent.
   void Stop(Duration grace);
 
-  // Asked of the node's thread: kDeadline when it does not answer in time.
+  // Asked of the shards' threads: kDeadline when one does not answer in time.
   Result<NodeStatus> GetStatus(Duration timeout);
-  // Whether its thread has come round within the last seconds. Never waits.
+  // Whether all threads have come round within the last seconds. Never waits.
   bool alive() const;
 
-  std::string data_address() const { return data_address_; }
-  std::string_view io_backend() const { return thread_->loop().backend(); }
+  const std::string& data_address() const { return data_address_; }
+  std::string_view io_backend() const { return shards_.front()->io_backend(); }
   // Why io_uring was not taken, when --io=auto fell back; else empty.
-  const std::string& io_fallback() const { return io_fallback_; }
+  const std::string& io_fallback() const { return shards_.front()->io_fallback(); }
+  const std::vector<std::unique_ptr<Shard>>& shards() const { return shards_; }
+  uint64_t incarnation() const { return incarnation_; }
   MetricsRegistry& metrics() { return registry_; }
 
  private:
-  Node() = default;
-  Status Open(const NodeConfig& config);
-  io::Task<Status> StartServer(DataServerOptions options);
-  void Beat();
-  NodeStatus Describe() const;
+  explicit Node(const NodeConfig& config);
+  Status MakeShards();
+  Status Listen();
 
+  const NodeConfig config_;
   MetricsRegistry registry_;
-  EngineMetrics engine_metrics_{&registry_};
-  ServerMetrics server_metrics_{&registry_};
-  SystemRandom random_;
-  TimePoint started_at_{};
+  const TimePoint started_at_;
   uint64_t incarnation_ = 0;
   std::string data_address_;
-  std::string io_fallback_;
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<ShardEngine> engine_;
-  std::unique_ptr<DataServer> server_;
-  std::unique_ptr<io::Loop::Timer> beat_timer_;
-  std::atomic<int64_t> last_beat_{0};  // nanoseconds of the monotonic clock
-  bool stopped_ = false;
-  std::unique_ptr<io::LoopThread> thread_;  // everything above is used on it
+  std::vector<std::unique_ptr<Shard>> shards_;
 };
 
 }  // namespace ember::kv

@@ -3,40 +3,47 @@
 namespace ember::kv {
 namespace {
 
-Counter& Put(MetricsRegistry* registry, const char* result) {
+MetricLabels With(MetricLabels labels, const char* name, std::string_view value) {
+  labels.emplace_back(name, value);
+  return labels;
+}
+
+Counter& Put(MetricsRegistry* registry, const MetricLabels& labels, const char* result) {
   return registry->AddCounter("ember_store_puts_total", "Segments offered, by how it ended",
-                              {{"result", result}});
+                              With(labels, "result", result));
 }
 
 }  // namespace
 
-EngineMetrics::EngineMetrics(MetricsRegistry* r)
-    : hits(r->AddCounter("ember_store_hits_total", "Keys found by match or get")),
-      put_stored(Put(r, "stored")),
-      put_have(Put(r, "have")),
-      put_busy(Put(r, "busy")),
-      put_no_space(Put(r, "no_space")),
-      put_invalid(Put(r, "invalid")),
-      put_corrupt(Put(r, "corrupt")),
-      put_aborted(Put(r, "aborted")),
-      put_expired(Put(r, "expired")),
-      evictions(r->AddCounter("ember_store_evictions_total", "Segments evicted to make room")),
-      evicted_bytes(r->AddCounter("ember_store_evicted_bytes_total", "Memory freed by eviction")),
+EngineMetrics::EngineMetrics(MetricsRegistry* r, const MetricLabels& l)
+    : hits(r->AddCounter("ember_store_hits_total", "Keys found by match or get", l)),
+      put_stored(Put(r, l, "stored")),
+      put_have(Put(r, l, "have")),
+      put_busy(Put(r, l, "busy")),
+      put_no_space(Put(r, l, "no_space")),
+      put_invalid(Put(r, l, "invalid")),
+      put_corrupt(Put(r, l, "corrupt")),
+      put_aborted(Put(r, l, "aborted")),
+      put_expired(Put(r, l, "expired")),
+      evictions(r->AddCounter("ember_store_evictions_total", "Segments evicted to make room", l)),
+      evicted_bytes(
+          r->AddCounter("ember_store_evicted_bytes_total", "Memory freed by eviction", l)),
       corruptions(r->AddCounter("ember_store_corruptions_total",
-                                "Stored segments whose bytes had changed; they were dropped")),
+                                "Stored segments whose bytes had changed; they were dropped", l)),
       false_corruptions(r->AddCounter("ember_store_false_corruption_reports_total",
-                                      "Readers' reports of bad bytes that were right here")),
-      capacity_bytes(r->AddGauge("ember_store_memory_capacity_bytes", "Cap of segment memory")),
-      used_bytes(r->AddGauge("ember_store_memory_used_bytes", "Segment memory handed out")),
-      segments(r->AddGauge("ember_store_segments", "Segments stored")),
-      attempts_open(r->AddGauge("ember_store_attempts_open", "Puts reserved, not yet committed")),
-      leases_open(r->AddGauge("ember_store_leases_open", "Leases held by readers")),
+                                      "Readers' reports of bad bytes that were right here", l)),
+      capacity_bytes(r->AddGauge("ember_store_memory_capacity_bytes", "Cap of segment memory", l)),
+      used_bytes(r->AddGauge("ember_store_memory_used_bytes", "Segment memory handed out", l)),
+      segments(r->AddGauge("ember_store_segments", "Segments stored", l)),
+      attempts_open(
+          r->AddGauge("ember_store_attempts_open", "Puts reserved, not yet committed", l)),
+      leases_open(r->AddGauge("ember_store_leases_open", "Leases held by readers", l)),
       pinned_segments(r->AddGauge("ember_store_pinned_segments",
-                                  "Segments that reads or leases keep from eviction")) {
+                                  "Segments that reads or leases keep from eviction", l)) {
   for (size_t i = 1; i < kMissReasonCount; ++i) {
     const auto reason = static_cast<MissReason>(i);
     misses[i] = &r->AddCounter("ember_store_misses_total", "Keys not found, by reason",
-                               {{"reason", std::string(MissReasonName(reason))}});
+                               With(l, "reason", MissReasonName(reason)));
   }
 }
 

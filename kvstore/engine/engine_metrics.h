@@ -10,7 +10,8 @@ namespace ember::kv {
 
 class EngineMetrics {
  public:
-  explicit EngineMetrics(MetricsRegistry* registry);
+  // `labels` tell the shard.
+  explicit EngineMetrics(MetricsRegistry* registry, const MetricLabels& labels = {});
 
   Counter& hits;  // keys that match or get found
   std::array<Counter*, kMissReasonCount> misses{};

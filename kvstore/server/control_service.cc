@@ -26,16 +26,16 @@ void ToProto(const NodeStatus& status, rpc::StoreStatus* out) {
   out->set_uptime_seconds(status.uptime_seconds);
   out->set_data_address(status.data_address);
   out->set_io_backend(status.io_backend);
-  out->set_memory_capacity_bytes(status.memory_capacity_bytes);
-  out->set_memory_used_bytes(status.memory_used_bytes);
-  out->set_segments(status.segments);
-  out->set_hits(status.hits);
-  out->set_misses(status.misses);
-  out->set_evictions(status.evictions);
-  out->set_corruptions(status.corruptions);
-  out->set_connections(status.connections);
-  out->set_bytes_in(status.bytes_in);
-  out->set_bytes_out(status.bytes_out);
+  out->set_memory_capacity_bytes(status.total.memory_capacity_bytes);
+  out->set_memory_used_bytes(status.total.memory_used_bytes);
+  out->set_segments(status.total.segments);
+  out->set_hits(status.total.hits);
+  out->set_misses(status.total.misses);
+  out->set_evictions(status.total.evictions);
+  out->set_corruptions(status.total.corruptions);
+  out->set_connections(status.total.connections);
+  out->set_bytes_in(status.total.bytes_in);
+  out->set_bytes_out(status.total.bytes_out);
   out->set_view_number(status.view_number);
   for (const wire::Member& member : status.members) {
     rpc::StoreMember* proto = out->add_members();

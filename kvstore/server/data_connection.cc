@@ -106,7 +106,7 @@ io::Task<Status> DataConnection::Handshake() {
                                .max_payload_bytes = context_->engine->options().max_segment_bytes,
                                .view_number = options.view_number,
                                .members = options.members,
-                               .shard_ports = options.shard_ports,
+                               .shard_ports = context_->shard_ports,
                                .shard = options.shard,
                                .shm_path = options.shm_path};
   replies_.Add(wire::FrameType::kHelloReply, frame->header.request_id, Encode(reply));

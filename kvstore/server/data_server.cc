@@ -11,21 +11,25 @@ constexpr Duration kLogInterval = seconds(1);
 
 }  // namespace
 
-Result<std::unique_ptr<DataServer>> DataServer::Start(io::Loop* loop, ShardEngine* engine,
-                                                      ServerMetrics* metrics,
-                                                      DataServerOptions options) {
+Result<std::unique_ptr<DataServer>> DataServer::Listen(io::Loop* loop, ShardEngine* engine,
+                                                       ServerMetrics* metrics,
+                                                       DataServerOptions options) {
   Result<std::unique_ptr<io::Listener>> listener = loop->Listen(options.listen);
   if (!listener.ok()) return listener.status();
   if (options.members.empty()) {
     options.members.push_back(
         {.id = options.node_id, .host = options.listen.host, .port = (*listener)->port()});
   }
-  if (options.shard_ports.empty()) options.shard_ports = {(*listener)->port()};
-  ServerContext context{loop, engine, metrics, std::move(options)};
-  std::unique_ptr<DataServer> server(new DataServer(std::move(context), *std::move(listener)));
-  server->gate_.Spawn(server->AcceptAll());
-  server->Sweep();
-  return server;
+  ServerContext context{
+      .loop = loop, .engine = engine, .metrics = metrics, .options = std::move(options)};
+  return std::unique_ptr<DataServer>(new DataServer(std::move(context), *std::move(listener)));
+}
+
+void DataServer::Serve(std::vector<uint16_t> shard_ports) {
+  if (shard_ports.empty()) shard_ports = {listener_->port()};
+  context_.shard_ports = std::move(shard_ports);
+  gate_.Spawn(AcceptAll());
+  Sweep();
 }
 
 DataServer::DataServer(ServerContext context, std::unique_ptr<io::Listener> listener)

@@ -15,10 +15,12 @@ namespace ember::kv {
 
 class DataServer {
  public:
-  // Listens. kUnavailable with the system's reason when the address is not free.
-  static Result<std::unique_ptr<DataServer>> Start(io::Loop* loop, ShardEngine* engine,
-                                                   ServerMetrics* metrics,
-                                                   DataServerOptions options);
+  // Binds the address: clients queue up. kUnavailable with the system's reason when it is not free.
+  static Result<std::unique_ptr<DataServer>> Listen(io::Loop* loop, ShardEngine* engine,
+                                                    ServerMetrics* metrics,
+                                                    DataServerOptions options);
+  // Takes connections. `shard_ports`: of the node's shards, by number; empty: this one alone.
+  void Serve(std::vector<uint16_t> shard_ports = {});
   ~DataServer();
 
   // Takes no new connection, answers what has arrived, closes everything after `grace` at the

@@ -17,9 +17,8 @@ struct DataServerOptions {
   uint64_t incarnation = 0;
   uint64_t view_number = 0;
   std::vector<wire::Member> members;  // of the cluster; empty: only this node
-  std::vector<uint16_t> shard_ports;  // by shard number; empty: this port alone
-  uint32_t shard = 0;
-  std::string shm_path;  // see wire::HelloReply
+  uint32_t shard = 0;                 // which of the node's this is
+  std::string shm_path;               // see wire::HelloReply
 
   size_t max_connections = wire::kMaxConnections;
   // Messages too large for a connection's own buffer, of all connections together.

@@ -1,4 +1,4 @@
-// NodeStatus: what a storage node says of itself. A plain value.
+// NodeStatus: what a storage node says of itself. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,7 @@
 
 namespace ember::kv {
 
-struct NodeStatus {
-  std::string node_id;
-  uint64_t incarnation = 0;
-  double uptime_seconds = 0;
-  std::string data_address;
-  std::string io_backend;
+struct ShardStatus {
   uint64_t memory_capacity_bytes = 0;
   uint64_t memory_used_bytes = 0;
   uint64_t segments = 0;
@@ -25,6 +20,18 @@ struct NodeStatus {
   uint32_t connections = 0;
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
+
+  ShardStatus& operator+=(const ShardStatus& other);
+};
+
+struct NodeStatus {
+  std::string node_id;
+  uint64_t incarnation = 0;
+  double uptime_seconds = 0;
+  std::string data_address;  // of the first shard
+  std::string io_backend;
+  ShardStatus total;
+  std::vector<ShardStatus> shards;
   uint64_t view_number = 0;
   std::vector<wire::Member> members;
 };

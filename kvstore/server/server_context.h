@@ -13,6 +13,7 @@ struct ServerContext {
   ShardEngine* engine = nullptr;
   ServerMetrics* metrics = nullptr;
   DataServerOptions options;
+  std::vector<uint16_t> shard_ports = {};
   size_t large_message_bytes = 0;  // held now; see max_large_message_bytes
 };
 

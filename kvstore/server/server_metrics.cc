@@ -2,23 +2,24 @@
 
 namespace ember::kv {
 
-ServerMetrics::ServerMetrics(MetricsRegistry* r)
-    : bytes_in(r->AddCounter("ember_store_received_bytes_total", "Payload bytes of puts received")),
-      bytes_out(r->AddCounter("ember_store_sent_bytes_total", "Payload bytes of gets sent")),
+ServerMetrics::ServerMetrics(MetricsRegistry* r, const MetricLabels& l)
+    : bytes_in(
+          r->AddCounter("ember_store_received_bytes_total", "Payload bytes of puts received", l)),
+      bytes_out(r->AddCounter("ember_store_sent_bytes_total", "Payload bytes of gets sent", l)),
       discarded_bytes(r->AddCounter("ember_store_discarded_bytes_total",
-                                    "Payload bytes received for puts that were not open")),
+                                    "Payload bytes received for puts that were not open", l)),
       accepted(
-          r->AddCounter("ember_store_connections_accepted_total", "Data connections accepted")),
+          r->AddCounter("ember_store_connections_accepted_total", "Data connections accepted", l)),
       refused(r->AddCounter("ember_store_connections_refused_total",
-                            "Data connections refused over the limit")),
+                            "Data connections refused over the limit", l)),
       protocol_errors(r->AddCounter("ember_store_protocol_errors_total",
-                                    "Data connections closed for breaking the protocol")),
+                                    "Data connections closed for breaking the protocol", l)),
       timeouts(r->AddCounter("ember_store_connection_timeouts_total",
-                             "Data connections closed because the peer was too slow or silent")),
-      connections(r->AddGauge("ember_store_connections", "Data connections open")),
-      match_seconds(r->AddHistogram("ember_store_match_seconds", "Time of a match request")),
+                             "Data connections closed because the peer was too slow or silent", l)),
+      connections(r->AddGauge("ember_store_connections", "Data connections open", l)),
+      match_seconds(r->AddHistogram("ember_store_match_seconds", "Time of a match request", l)),
       get_seconds(r->AddHistogram("ember_store_get_seconds",
-                                  "Time of a get request until its last byte was taken")),
-      put_seconds(r->AddHistogram("ember_store_put_seconds", "Time from reserve to commit")) {}
+                                  "Time of a get request until its last byte was taken", l)),
+      put_seconds(r->AddHistogram("ember_store_put_seconds", "Time from reserve to commit", l)) {}
 
 }  // namespace ember::kv

@@ -7,7 +7,8 @@ namespace ember::kv {
 
 class ServerMetrics {
  public:
-  explicit ServerMetrics(MetricsRegistry* registry);
+  // `labels` tell the shard.
+  explicit ServerMetrics(MetricsRegistry* registry, const MetricLabels& labels = {});
 
   Counter& bytes_in;         // payload received for puts, wanted or not
   Counter& bytes_out;        // payload sent

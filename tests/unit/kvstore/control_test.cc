@@ -117,7 +117,8 @@ TEST_F(ControlTest, AdminServesMetricsAndHealth) {
     return client.ReadUntilClosed();
   };
   EXPECT_THAT(get("/healthz"), StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(get("/metrics"), HasSubstr("ember_store_memory_capacity_bytes 4194304\n"));
+  EXPECT_THAT(get("/metrics"),
+              HasSubstr("ember_store_memory_capacity_bytes{shard=\"0\"} 4194304\n"));
   EXPECT_THAT(get("/nothing"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(get("/metrics", "POST"), StartsWith("HTTP/1.1 405"));
   alive = false;

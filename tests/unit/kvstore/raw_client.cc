@@ -131,8 +131,11 @@ std::string RawClient::ReadUntilClosed() {
 bool RawClient::Hello(wire::Hello hello) {
   if (!SendFrame(wire::FrameType::kHello, 7, Encode(hello))) return false;
   std::optional<RawFrame> frame = ReadFrame();
-  return frame && frame->header.type == wire::FrameType::kHelloReply &&
-         wire::Decode<wire::HelloReply>(frame->meta).ok();
+  if (!frame || frame->header.type != wire::FrameType::kHelloReply) return false;
+  Result<wire::HelloReply> reply = wire::Decode<wire::HelloReply>(frame->meta);
+  if (!reply.ok()) return false;
+  hello_ = *std::move(reply);
+  return true;
 }
 
 wire::ReserveReply RawClient::Reserve(const std::vector<Bytes>& headers) {

@@ -49,6 +49,8 @@ class RawClient {
   }
 
   bool Hello(wire::Hello hello = {.client_name = "raw"});
+  // The node's.
+  const wire::HelloReply& hello() const { return hello_; }
   wire::ReserveReply Reserve(const std::vector<Bytes>& headers);
   wire::ReserveEntry ReserveOne(const TestSegment& segment) {
     return Reserve({segment.encoded_header}).entries.at(0);
@@ -74,6 +76,7 @@ class RawClient {
 
   int fd_;
   uint64_t last_id_ = 0;
+  wire::HelloReply hello_;
 };
 
 }  // namespace ember::kv::testing

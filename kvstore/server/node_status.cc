@@ -1,0 +1,19 @@
+#include "kvstore/server/node_status.h"
+
+namespace ember::kv {
+
+ShardStatus& ShardStatus::operator+=(const ShardStatus& other) {
+  memory_capacity_bytes += other.memory_capacity_bytes;
+  memory_used_bytes += other.memory_used_bytes;
+  segments += other.segments;
+  hits += other.hits;
+  misses += other.misses;
+  evictions += other.evictions;
+  corruptions += other.corruptions;
+  connections += other.connections;
+  bytes_in += other.bytes_in;
+  bytes_out += other.bytes_out;
+  return *this;
+}
+
+}  // namespace ember::kv

@@ -1,0 +1,109 @@
+#include "kvstore/shard.h"
+
+#include "kvstore/engine/lru_policy.h"
+
+namespace ember::kv {
+namespace {
+
+constexpr Duration kBeatInterval = milliseconds(250);
+constexpr Duration kAliveWithin = seconds(3);
+
+MetricLabels LabelsOf(uint32_t shard) { return {{"shard", std::to_string(shard)}}; }
+
+}  // namespace
+
+Result<std::unique_ptr<Shard>> Shard::Make(const ShardOptions& options, MetricsRegistry* metrics) {
+  std::unique_ptr<Shard> shard(new Shard(options.number, metrics));
+  EMBER_RETURN_IF_ERROR(shard->Open(options));
+  return shard;
+}
+
+Shard::Shard(uint32_t number, MetricsRegistry* metrics)
+    : number_(number),
+      engine_metrics_(metrics, LabelsOf(number)),
+      server_metrics_(metrics, LabelsOf(number)) {}
+
+Shard::~Shard() {
+  Stop(Duration::zero());
+  thread_.reset();  // nothing of what follows is used any more
+}
+
+Status Shard::Open(const ShardOptions& options) {
+  Result<std::unique_ptr<Arena>> arena = Arena::Make(options.memory_bytes, options.prealloc);
+  if (!arena.ok()) return arena.status().WithContext("--memory");
+  Result<std::unique_ptr<io::LoopThread>> thread =
+      io::LoopThread::Make(options.backend, &io_fallback_);
+  if (!thread.ok()) return thread.status().WithContext("--io");
+  arena_ = *std::move(arena);
+  thread_ = *std::move(thread);
+  engine_ =
+      std::make_unique<ShardEngine>(options.engine, arena_.get(), std::make_unique<LruPolicy>(),
+                                    &thread_->loop(), &random_, &engine_metrics_);
+  return OkStatus();
+}
+
+Status Shard::Listen(DataServerOptions options) {
+  return io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
+    Result<std::unique_ptr<DataServer>> server =
+        DataServer::Listen(&thread_->loop(), engine_.get(), &server_metrics_, std::move(options));
+    if (!server.ok()) co_return server.status();
+    server_ = *std::move(server);
+    co_return OkStatus();
+  });
+}
+
+Status Shard::Serve(std::vector<uint16_t> shard_ports) {
+  return io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
+    server_->Serve(std::move(shard_ports));
+    Beat();
+    co_return OkStatus();
+  });
+}
+
+void Shard::Beat() {
+  const TimePoint now = thread_->loop().Now();
+  last_beat_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  beat_timer_ = thread_->loop().StartTimer(now + kBeatInterval, [this] { Beat(); });
+}
+
+bool Shard::alive() const {
+  const TimePoint last{Duration(last_beat_.load(std::memory_order_relaxed))};
+  return SteadyClock().Now() - last < kAliveWithin;
+}
+
+void Shard::Stop(Duration grace) {
+  if (std::exchange(stopped_, true) || server_ == nullptr) return;
+  (void)io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
+    beat_timer_.reset();
+    return server_->Stop(grace);
+  });
+}
+
+Result<ShardStatus> Shard::GetStatus(Duration timeout) {
+  auto promise = std::make_shared<std::promise<ShardStatus>>();
+  std::future<ShardStatus> future = promise->get_future();
+  thread_->loop().Post([this, promise] { promise->set_value(Describe()); });
+  if (future.wait_for(timeout) != std::future_status::ready) {
+    return DeadlineError("the thread of shard " + std::to_string(number_) + " does not answer");
+  }
+  try {
+    return future.get();
+  } catch (const std::future_error&) {
+    return CancelledError("the node has stopped");
+  }
+}
+
+ShardStatus Shard::Describe() const {
+  return {.memory_capacity_bytes = arena_->capacity(),
+          .memory_used_bytes = arena_->used(),
+          .segments = engine_->segments(),
+          .hits = engine_metrics_.hits.value(),
+          .misses = engine_metrics_.TotalMisses(),
+          .evictions = engine_metrics_.evictions.value(),
+          .corruptions = engine_metrics_.corruptions.value(),
+          .connections = static_cast<uint32_t>(server_->connections()),
+          .bytes_in = server_metrics_.bytes_in.value(),
+          .bytes_out = server_metrics_.bytes_out.value()};
+}
+
+}  // namespace ember::kv

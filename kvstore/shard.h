@@ -1,0 +1,73 @@
+// Shard: one thread of the node, and everything that it alone touches: loop, memory, engine, data
+// server on a port of its own. A segment belongs to one shard, by its placement group
+// (cluster::ShardOf), and clients connect to that shard; so shards share nothing.
+//
+// Concurrency: the methods are for any thread but the shard's; what `loop()` and `engine()` give is
+// used on the shard's thread, by io::RunOnLoop or Post.
+// Life: the destructor stops without grace.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "client/io/sync.h"
+#include "kvstore/engine/engine_metrics.h"
+#include "kvstore/memory/arena.h"
+#include "kvstore/server/data_server.h"
+#include "kvstore/server/node_status.h"
+
+namespace ember::kv {
+
+struct ShardOptions {
+  uint32_t number = 0;
+  uint64_t memory_bytes = 0;
+  bool prealloc = false;
+  EngineOptions engine;
+  io::Backend backend = io::Backend::kAuto;
+};
+
+class Shard {
+ public:
+  // Takes the memory and starts the thread. `metrics` outlives it.
+  static Result<std::unique_ptr<Shard>> Make(const ShardOptions& options, MetricsRegistry* metrics);
+  ~Shard();
+
+  // Binds the port: clients queue up. Then Serve, once the ports of all shards are known.
+  Status Listen(DataServerOptions options);
+  Status Serve(std::vector<uint16_t> shard_ports);
+  // Takes no new connection, answers what has arrived within `grace`. Idempotent.
+  void Stop(Duration grace);
+
+  // Asked of the shard's thread: kDeadline when it does not answer in time.
+  Result<ShardStatus> GetStatus(Duration timeout);
+  // Whether its thread has come round within the last seconds. Never waits.
+  bool alive() const;
+
+  uint16_t port() const { return server_->port(); }
+  std::string_view io_backend() const { return thread_->loop().backend(); }
+  // Why io_uring was not taken, when that was left to us; else empty.
+  const std::string& io_fallback() const { return io_fallback_; }
+  io::Loop& loop() { return thread_->loop(); }
+  ShardEngine& engine() { return *engine_; }
+
+ private:
+  Shard(uint32_t number, MetricsRegistry* metrics);
+  Status Open(const ShardOptions& options);
+  void Beat();
+  ShardStatus Describe() const;
+
+  const uint32_t number_;
+  EngineMetrics engine_metrics_;
+  ServerMetrics server_metrics_;
+  SystemRandom random_;
+  std::string io_fallback_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ShardEngine> engine_;
+  std::unique_ptr<DataServer> server_;
+  std::unique_ptr<io::Loop::Timer> beat_timer_;
+  std::atomic<int64_t> last_beat_{0};  // nanoseconds of the monotonic clock
+  bool stopped_ = false;
+  std::unique_ptr<io::LoopThread> thread_;  // everything above is used on it
+};
+
+}  // namespace ember::kv
