@@ -1,6 +1,7 @@
 #include "client/cluster/placement.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <string_view>
@@ -57,6 +58,13 @@ std::vector<size_t> Owners(const View& view, const NamespaceId& ns, const BlockH
     left.erase(next);
   }
   return owners;
+}
+
+size_t ShardOf(const NamespaceId& ns, const BlockHash& placement, size_t shards) {
+  std::array<std::byte, sizeof ns.bytes + sizeof placement.bytes> name;
+  std::ranges::copy(placement.bytes, std::ranges::copy(ns.bytes, name.begin()).out);
+  const uint64_t high = Xxh3Of64(name) >> 32;
+  return static_cast<size_t>(high * shards >> 32);
 }
 
 }  // namespace ember::cluster

@@ -20,4 +20,8 @@ namespace ember::cluster {
 std::vector<size_t> Owners(const View& view, const NamespaceId& ns, const BlockHash& placement,
                            size_t copies);
 
+// Which of a node's `shards` (at least 1) has a placement group: floor(h * shards) with h =
+// XXH3-64(ns id || placement hash) as a fraction below 1. The same on every node.
+size_t ShardOf(const NamespaceId& ns, const BlockHash& placement, size_t shards);
+
 }  // namespace ember::cluster

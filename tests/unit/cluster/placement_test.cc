@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -126,6 +127,25 @@ TEST(Placement, SpreadsOverZonesWhileThereAreUnusedOnes) {
 TEST(Placement, NeverGivesMoreOwnersThanMembers) {
   EXPECT_EQ(Owners(ViewOfSize(2), NamespaceId{}, BlockHash{}, 5).size(), 2u);
   EXPECT_TRUE(Owners(View{}, NamespaceId{}, BlockHash{}, 2).empty());
+}
+
+TEST(Placement, ShardsShareTheGroupsEvenlyWhoeverOwnsThem) {
+  constexpr size_t kShards = 3, kGroups = 30'000;
+  std::array<size_t, kShards> of_all{}, of_one_owner{};
+  const View view = ViewOfSize(4);
+  for (size_t i = 0; i < kGroups; ++i) {
+    BlockHash group;
+    std::memcpy(group.bytes.data(), &i, sizeof i);
+    const size_t shard = ShardOf(NamespaceId{}, group, kShards);
+    ASSERT_LT(shard, kShards);
+    ++of_all[shard];
+    of_one_owner[shard] += Owners(view, NamespaceId{}, group, 1)[0] == 0;
+    EXPECT_EQ(ShardOf(NamespaceId{}, group, 1), 0u);
+  }
+  for (size_t shard = 0; shard < kShards; ++shard) {
+    EXPECT_NEAR(static_cast<double>(of_all[shard]), kGroups / 3.0, 500);
+    EXPECT_NEAR(static_cast<double>(of_one_owner[shard]), kGroups / 12.0, 300);
+  }
 }
 
 // Every process must compute the same owners, in every version: the vectors come from an
