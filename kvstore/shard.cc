@@ -38,7 +38,7 @@ Status Shard::Open(const ShardOptions& options) {
   thread_ = *std::move(thread);
   engine_ =
       std::make_unique<ShardEngine>(options.engine, arena_.get(), std::make_unique<LruPolicy>(),
-                                    &thread_->loop(), &random_, &engine_metrics_);
+                                    &thread_->loop(), &wall_clock_, &random_, &engine_metrics_);
   return OkStatus();
 }
 

@@ -60,6 +60,7 @@ class Shard {
   EngineMetrics engine_metrics_;
   ServerMetrics server_metrics_;
   SystemRandom random_;
+  SystemWallClock wall_clock_;
   std::string io_fallback_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ShardEngine> engine_;

@@ -79,6 +79,10 @@ std::string MissText(MissReason reason) {
       return name + ": no node has heard of it";
     case MissReason::kEvicted:
       return name + ": it was there, and made room for others";
+    case MissReason::kExpired:
+      return name + ": it was there, and its time to live is over";
+    case MissReason::kPurged:
+      return name + ": it was purged";
     case MissReason::kLostNode:
       return name + ": its nodes can't be reached, or lost their memory";
     case MissReason::kDeadline:

@@ -10,11 +10,10 @@ namespace {
 constexpr Duration kRestartMatters = std::chrono::minutes(10);
 
 // From what tells least to what tells most.
-constexpr std::array kByWeight = {MissReason::kNone,          MissReason::kNeverStored,
-                                  MissReason::kBusy,          MissReason::kDeadline,
-                                  MissReason::kLostNode,      MissReason::kEvicted,
-                                  MissReason::kCorrupt,       MissReason::kPurged,
-                                  MissReason::kLayoutDiffers, MissReason::kOtherSalt};
+constexpr std::array kByWeight = {
+    MissReason::kNone,     MissReason::kNeverStored,   MissReason::kBusy,     MissReason::kDeadline,
+    MissReason::kLostNode, MissReason::kEvicted,       MissReason::kExpired,  MissReason::kCorrupt,
+    MissReason::kPurged,   MissReason::kLayoutDiffers, MissReason::kOtherSalt};
 static_assert(kByWeight.size() == kMissReasonCount);
 
 }  // namespace

@@ -25,9 +25,15 @@ EngineMetrics::EngineMetrics(MetricsRegistry* r, const MetricLabels& l)
       put_corrupt(Put(r, l, "corrupt")),
       put_aborted(Put(r, l, "aborted")),
       put_expired(Put(r, l, "expired")),
+      put_purged(Put(r, l, "purged")),
       evictions(r->AddCounter("ember_store_evictions_total", "Segments evicted to make room", l)),
       evicted_bytes(
           r->AddCounter("ember_store_evicted_bytes_total", "Memory freed by eviction", l)),
+      expired_segments(r->AddCounter("ember_store_expired_segments_total",
+                                     "Stored segments whose time to live was over", l)),
+      purged_segments(r->AddCounter("ember_store_purged_segments_total",
+                                    "Stored segments that purges took", l)),
+      purges(r->AddCounter("ember_store_purges_total", "Purges carried out", l)),
       corruptions(r->AddCounter("ember_store_corruptions_total",
                                 "Stored segments whose bytes had changed; they were dropped", l)),
       false_corruptions(r->AddCounter("ember_store_false_corruption_reports_total",
@@ -39,7 +45,9 @@ EngineMetrics::EngineMetrics(MetricsRegistry* r, const MetricLabels& l)
           r->AddGauge("ember_store_attempts_open", "Puts reserved, not yet committed", l)),
       leases_open(r->AddGauge("ember_store_leases_open", "Leases held by readers", l)),
       pinned_segments(r->AddGauge("ember_store_pinned_segments",
-                                  "Segments that reads or leases keep from eviction", l)) {
+                                  "Segments that reads or leases keep from eviction", l)),
+      tombstones(r->AddGauge("ember_store_tombstones", "Purged scopes remembered", l)),
+      purge_epoch(r->AddGauge("ember_store_purge_epoch", "Newest purge epoch known", l)) {
   for (size_t i = 1; i < kMissReasonCount; ++i) {
     const auto reason = static_cast<MissReason>(i);
     misses[i] = &r->AddCounter("ember_store_misses_total", "Keys not found, by reason",

@@ -26,9 +26,13 @@ class EngineMetrics {
   Counter& put_corrupt;  // the bytes that arrived differ from the writer's checksum
   Counter& put_aborted;  // by the writer, or its connection ended
   Counter& put_expired;
+  Counter& put_purged;  // its scope was purged meanwhile
 
   Counter& evictions;
   Counter& evicted_bytes;
+  Counter& expired_segments;
+  Counter& purged_segments;
+  Counter& purges;
   Counter& corruptions;        // stored bytes found changed, and dropped
   Counter& false_corruptions;  // readers' reports that did not hold here
 
@@ -38,6 +42,8 @@ class EngineMetrics {
   Gauge& attempts_open;
   Gauge& leases_open;
   Gauge& pinned_segments;
+  Gauge& tombstones;
+  Gauge& purge_epoch;
 };
 
 }  // namespace ember::kv

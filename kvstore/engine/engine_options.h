@@ -21,6 +21,10 @@ struct EngineOptions {
   // Shares of the memory that uncommitted puts, and leased segments, may hold.
   double max_reserved_share = 0.5;
   double max_leased_share = 0.5;
+  Duration ttl{};                   // how long a segment may live; zero = for ever
+  size_t max_ttl_overrides = 4096;  // namespaces with a time to live of their own
+  size_t max_tombstones = 16384;    // purged scopes remembered one by one
+  size_t sweep_extents = 1024;      // looked at by one ExpireDue for segments whose time is over
 };
 
 }  // namespace ember::kv

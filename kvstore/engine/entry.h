@@ -4,6 +4,7 @@
 
 #include "kvstore/engine/eviction_policy.h"
 #include "kvstore/engine/segment_memory.h"
+#include "proto/base/time.h"
 #include "proto/model/segment.h"
 
 namespace ember::kv {
@@ -18,6 +19,10 @@ struct Entry : EvictionHook {
   bool dropped = false;  // out of the index; the last pin frees it
   Checksum checksum{};   // of the payload
   GenerationId generation;
+  uint64_t tenant_hash = 0;
+  uint64_t epoch = 0;      // newest purge known when it was reserved
+  int64_t created_ms = 0;  // wall clock, when it was reserved
+  TimePoint expires_at = TimePoint::max();
 };
 
 }  // namespace ember::kv

@@ -55,6 +55,7 @@ Entry* SegmentIndex::Publish(Entry entry) {
   Entry* stored = &it->second;
   slots_.at(stored->extent.offset).entry = stored;
   policy_->Add(stored);
+  if (observer_ != nullptr) observer_->Stored(stored->key, Tier::kMemory, stored->generation);
   SetGauges();
   return stored;
 }
@@ -62,6 +63,9 @@ Entry* SegmentIndex::Publish(Entry entry) {
 void SegmentIndex::Drop(Entry* entry, MissReason reason) {
   if (entry->dropped) return;
   forgotten_.Add(entry->key, reason);
+  if (observer_ != nullptr) {
+    observer_->Removed(entry->key, Tier::kMemory, entry->generation, reason);
+  }
   entry->dropped = true;
   Entries::node_type node = entries_.extract(entry->key);
   if (entry->pins > 0) {
@@ -71,6 +75,16 @@ void SegmentIndex::Drop(Entry* entry, MissReason reason) {
     FreeSlot(entry->extent);
   }
   SetGauges();
+}
+
+uint64_t SegmentIndex::Visit(uint64_t from, size_t limit,
+                             const std::function<void(Entry*)>& visit) {
+  auto it = slots_.lower_bound(from);
+  for (size_t i = 0; i < limit && it != slots_.end(); ++i) {
+    Entry* entry = (it++)->second.entry;
+    if (entry != nullptr && !entry->dropped) visit(entry);
+  }
+  return it == slots_.end() ? 0 : it->first;
 }
 
 void SegmentIndex::Touch(Entry* entry) {

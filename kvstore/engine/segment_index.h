@@ -7,12 +7,14 @@
 // Concurrency: the shard's thread only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
 #include "kvstore/engine/engine_metrics.h"
+#include "kvstore/engine/engine_observer.h"
 #include "kvstore/engine/entry.h"
 #include "kvstore/engine/forgotten_keys.h"
 
@@ -24,6 +26,8 @@ class SegmentIndex {
                EngineMetrics* metrics);
   // Every Pin must be gone.
   ~SegmentIndex();
+  // Null for none; outlives the index.
+  void SetObserver(EngineObserver* observer) { observer_ = observer; }
 
   Entry* Find(const BlockKey& key);
   MissReason ReasonFor(const BlockKey& key) const { return forgotten_.Reason(key); }
@@ -36,6 +40,10 @@ class SegmentIndex {
   Entry* Publish(Entry entry);
   // Takes the segment out of the index; its room is free once nobody reads it any more.
   void Drop(Entry* entry, MissReason reason);
+
+  // Calls `visit` with the stored segments among the next `limit` extents from the one at offset
+  // `from` on; it may drop the segment it is given. Returns where to go on, 0 after the last.
+  uint64_t Visit(uint64_t from, size_t limit, const std::function<void(Entry*)>& visit);
 
   void Touch(Entry* entry);
   void Pin(Entry* entry);
@@ -69,6 +77,7 @@ class SegmentIndex {
   SegmentMemory* const memory_;
   const std::unique_ptr<EvictionPolicy> policy_;
   EngineMetrics* const metrics_;
+  EngineObserver* observer_ = nullptr;
   ForgottenKeys forgotten_;
   Entries entries_;
   Slots slots_;

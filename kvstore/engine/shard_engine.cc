@@ -6,15 +6,23 @@ namespace ember::kv {
 
 ShardEngine::ShardEngine(EngineOptions options, SegmentMemory* memory,
                          std::unique_ptr<EvictionPolicy> policy, const Clock* clock,
-                         RandomSource* random, EngineMetrics* metrics)
+                         const WallClock* wall_clock, RandomSource* random, EngineMetrics* metrics)
     : options_(options),
       clock_(clock),
+      wall_clock_(wall_clock),
       random_(random),
       metrics_(metrics),
-      index_(memory, std::move(policy), options.forgotten_keys, metrics) {}
+      index_(memory, std::move(policy), options.forgotten_keys, metrics),
+      tombstones_(options.max_tombstones),
+      ttl_(options.ttl, options.max_ttl_overrides) {}
 
 ShardEngine::~ShardEngine() {
   for (uint64_t id : leases_.DueAt(TimePoint::max())) Release(id);
+}
+
+void ShardEngine::SetObserver(EngineObserver* observer) {
+  observer_ = observer;
+  index_.SetObserver(observer);
 }
 
 // ---- put
@@ -47,7 +55,8 @@ ShardEngine::Reservation ShardEngine::Reserve(OwnerId owner, ByteSpan encoded_he
     metrics_->put_invalid.Add();
     return {.code = header.status().code()};
   }
-  if (Entry* entry = index_.Find(header->key)) {
+  MissReason reason;
+  if (Entry* entry = Lookup(header->key, &reason)) {
     index_.Touch(entry);
     metrics_->put_have.Add();
     return {.have = true};
@@ -75,6 +84,10 @@ AttemptToken ShardEngine::OpenAttempt(OwnerId owner, const SegmentHeader& header
   attempt.entry.header_length = static_cast<uint32_t>(encoded_header.size());
   attempt.entry.checksum = header.checksum;
   attempt.entry.generation = header.generation;
+  attempt.entry.tenant_hash = TenantHash(header.tenant);
+  attempt.entry.epoch = tombstones_.epoch();
+  attempt.entry.created_ms = wall_clock_->NowMs();
+  attempt.entry.expires_at = ExpiryOf(header.key.ns, attempt.entry.created_ms);
   attempt.last_progress = clock_->Now();
   std::ranges::copy(encoded_header,
                     index_.memory().At(extent).subspan(header.payload_length).begin());
@@ -129,7 +142,8 @@ StatusCode ShardEngine::Commit(OwnerId owner, const AttemptToken& token) {
   if (attempt == nullptr) return StatusCode::kNotFound;
   EMBER_CHECK(!attempt->writing, "an owner does one thing at a time");
   const StatusCode verdict = Verdict(*attempt);
-  const bool have = index_.Find(attempt->entry.key) != nullptr;
+  MissReason reason;
+  const bool have = Lookup(attempt->entry.key, &reason) != nullptr;
   const bool publish = verdict == StatusCode::kOk && !have;
   if (publish) index_.Publish(attempt->entry);
   if (verdict == StatusCode::kOk) (have ? metrics_->put_have : metrics_->put_stored).Add();
@@ -158,10 +172,10 @@ void ShardEngine::CloseAttempt(const AttemptToken& token, Attempt* attempt, bool
   SetGauges();
 }
 
-void ShardEngine::ExpireAttempt(const AttemptToken& token) {
+void ShardEngine::EndAttempt(const AttemptToken& token, Counter* how) {
   Attempt* attempt = attempts_.Find(token);
   if (attempt->expired) return;  // and its bytes are still arriving
-  metrics_->put_expired.Add();
+  how->Add();
   attempt->expired = true;
   if (attempt->writing) {
     FreeKey(token, *attempt);
@@ -172,15 +186,27 @@ void ShardEngine::ExpireAttempt(const AttemptToken& token) {
 
 // ---- match and get
 
+Entry* ShardEngine::Lookup(const BlockKey& key, MissReason* reason) {
+  Entry* entry = index_.Find(key);
+  if (entry == nullptr) {
+    *reason = index_.ReasonFor(key);
+    return nullptr;
+  }
+  if (entry->expires_at > clock_->Now()) return entry;
+  DropExpired(entry);
+  *reason = MissReason::kExpired;
+  return nullptr;
+}
+
 ShardEngine::Matched ShardEngine::Match(OwnerId owner, std::span<const BlockKey> keys,
                                         Duration lease) {
   Matched out;
   out.keys.reserve(keys.size());
   std::vector<Entry*> present;
   for (const BlockKey& key : keys) {
-    Entry* entry = index_.Find(key);
+    MissReason reason;
+    Entry* entry = Lookup(key, &reason);
     if (entry == nullptr) {
-      const MissReason reason = index_.ReasonFor(key);
       metrics_->misses[static_cast<size_t>(reason)]->Add();
       out.keys.push_back({.miss = reason});
       continue;
@@ -230,9 +256,9 @@ void ShardEngine::Release(uint64_t lease_id) {
 }
 
 ShardEngine::Found ShardEngine::Get(const BlockKey& key) {
-  Entry* entry = index_.Find(key);
+  MissReason reason;
+  Entry* entry = Lookup(key, &reason);
   if (entry == nullptr) {
-    const MissReason reason = index_.ReasonFor(key);
     metrics_->misses[static_cast<size_t>(reason)]->Add();
     return {.miss = reason, .pin = {}};
   }
@@ -252,6 +278,56 @@ bool ShardEngine::ReportCorrupt(const BlockKey& key, const GenerationId& generat
   return true;
 }
 
+// ---- purge and time to live
+
+size_t ShardEngine::Purge(const PurgeScope& scope, uint64_t epoch) {
+  tombstones_.Add(scope, epoch);
+  const auto covered = [&](const Entry& entry) {
+    return entry.epoch < epoch && scope.Covers(entry.key.ns, entry.tenant_hash);
+  };
+  for (const AttemptToken& token : attempts_.DueAt(TimePoint::max())) {
+    if (covered(attempts_.Find(token)->entry)) EndAttempt(token, &metrics_->put_purged);
+  }
+  size_t dropped = 0;
+  index_.Visit(0, SIZE_MAX, [&](Entry* entry) {
+    if (!covered(*entry)) return;
+    index_.Drop(entry, MissReason::kPurged);
+    ++dropped;
+  });
+  metrics_->purges.Add();
+  metrics_->purged_segments.Add(dropped);
+  if (observer_ != nullptr) observer_->Purged(scope, epoch);
+  SetGauges();
+  return dropped;
+}
+
+Status ShardEngine::SetTtl(const NamespaceId& ns, std::optional<Duration> ttl) {
+  EMBER_RETURN_IF_ERROR(ttl_.Set(ns, ttl));
+  const auto renew = [&](Entry* entry) {
+    if (entry->key.ns == ns) entry->expires_at = ExpiryOf(ns, entry->created_ms);
+  };
+  index_.Visit(0, SIZE_MAX, renew);
+  for (const AttemptToken& token : attempts_.DueAt(TimePoint::max())) {
+    renew(&attempts_.Find(token)->entry);
+  }
+  return OkStatus();
+}
+
+TimePoint ShardEngine::ExpiryOf(const NamespaceId& ns, int64_t created_ms) const {
+  return ttl_.ExpiryOf(ns, created_ms, clock_->Now(), wall_clock_->NowMs());
+}
+
+void ShardEngine::DropExpired(Entry* entry) {
+  metrics_->expired_segments.Add();
+  index_.Drop(entry, MissReason::kExpired);
+}
+
+uint64_t ShardEngine::VisitStored(
+    uint64_t cursor, size_t limit,
+    const std::function<void(const BlockKey&, const GenerationId&)>& visit) {
+  return index_.Visit(cursor, limit, [&](Entry* entry) { visit(entry->key, entry->generation); });
+}
+
 // ---- ends
 
 void ShardEngine::Disconnect(OwnerId owner) {
@@ -266,13 +342,18 @@ void ShardEngine::Disconnect(OwnerId owner) {
 
 void ShardEngine::ExpireDue() {
   const TimePoint now = clock_->Now();
-  for (const AttemptToken& token : attempts_.DueAt(now)) ExpireAttempt(token);
+  for (const AttemptToken& token : attempts_.DueAt(now)) EndAttempt(token, &metrics_->put_expired);
   for (uint64_t id : leases_.DueAt(now)) Release(id);
+  sweep_cursor_ = index_.Visit(sweep_cursor_, options_.sweep_extents, [&](Entry* entry) {
+    if (entry->expires_at <= now) DropExpired(entry);
+  });
 }
 
 void ShardEngine::SetGauges() {
   metrics_->attempts_open.Set(static_cast<double>(attempts_.size()));
   metrics_->leases_open.Set(static_cast<double>(leases_.size()));
+  metrics_->tombstones.Set(static_cast<double>(tombstones_.all().size()));
+  metrics_->purge_epoch.Set(static_cast<double>(tombstones_.epoch()));
 }
 
 }  // namespace ember::kv

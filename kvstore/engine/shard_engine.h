@@ -6,7 +6,10 @@
 // connection) that reserved it, and ends with it. Leases of Match keep segments from eviction until
 // released, or their deadline, or their owner's end.
 //
-// Concurrency: one thread. Memory, clock, random source and metrics outlive it.
+// A segment whose time to live is over, or that was purged, is a miss from that moment, leased or
+// not; its memory is free when nobody reads it any more.
+//
+// Concurrency: one thread. Memory, clocks, random source, metrics and observer outlive it.
 #pragma once
 
 #include <memory>
@@ -16,6 +19,8 @@
 #include "kvstore/engine/deadline_table.h"
 #include "kvstore/engine/engine_options.h"
 #include "kvstore/engine/segment_index.h"
+#include "kvstore/engine/tombstones.h"
+#include "kvstore/engine/ttl_table.h"
 #include "kvstore/engine/write_grant.h"
 #include "proto/base/random.h"
 #include "proto/base/status.h"
@@ -25,8 +30,11 @@ namespace ember::kv {
 class ShardEngine {
  public:
   ShardEngine(EngineOptions options, SegmentMemory* memory, std::unique_ptr<EvictionPolicy> policy,
-              const Clock* clock, RandomSource* random, EngineMetrics* metrics);
+              const Clock* clock, const WallClock* wall_clock, RandomSource* random,
+              EngineMetrics* metrics);
   ~ShardEngine();
+  // Null for none.
+  void SetObserver(EngineObserver* observer);
 
   struct Reservation {
     // kOk: write it. kBusy: another writer is at it, or a bound is reached. kNoSpace: what is in
@@ -41,7 +49,7 @@ class ShardEngine {
   Result<WriteGrant> BeginWrite(OwnerId owner, const AttemptToken& token, uint64_t offset,
                                 uint64_t length);
   // Ends the attempt. kOk: visible, or it was there by now. kCorrupt: checksum differs. kInvalid:
-  // not all written. kNotFound.
+  // not all written. kNotFound: never opened, over by its deadline, or purged meanwhile.
   StatusCode Commit(OwnerId owner, const AttemptToken& token);
   void Abort(OwnerId owner, const AttemptToken& token);
 
@@ -66,9 +74,36 @@ class ShardEngine {
   // it was bad.
   bool ReportCorrupt(const BlockKey& key, const GenerationId& generation);
 
+  // Drops what is stored of the scope and ends the puts of it that are open: they can't be
+  // committed any more. What is reserved later is stored as ever. Takes time linear in what is
+  // stored. `epoch`: larger than any before, the same in all shards. A purge that is repeated, or
+  // comes late, takes only what was reserved before that epoch was known here. Returns segments
+  // dropped.
+  size_t Purge(const PurgeScope& scope, uint64_t epoch);
+  // Whether a record that carries `record_epoch` was purged: a tier must not give it back.
+  bool IsPurged(const NamespaceId& ns, uint64_t tenant_hash, uint64_t record_epoch) const {
+    return tombstones_.Cover(ns, tenant_hash, record_epoch);
+  }
+  // What was purged, to be kept over a restart and purged again then.
+  const Tombstones& tombstones() const { return tombstones_; }
+
+  // Time to live of a namespace: zero = for ever, nothing = EngineOptions::ttl again. Holds for
+  // what is stored already, too. kBusy when too many namespaces have their own; kInvalid when
+  // negative.
+  Status SetTtl(const NamespaceId& ns, std::optional<Duration> ttl);
+  // When a record made at `created_ms` (wall clock) ends; TimePoint::max() for never.
+  TimePoint ExpiryOf(const NamespaceId& ns, int64_t created_ms) const;
+
+  // Calls `visit` with the segments stored among the next `limit` extents, for a snapshot in steps:
+  // begin with cursor 0, go on with what is returned until that is 0. What comes and goes meanwhile
+  // is in the observer's calls.
+  uint64_t VisitStored(uint64_t cursor, size_t limit,
+                       const std::function<void(const BlockKey&, const GenerationId&)>& visit);
+
   // Ends what the owner left open. It must hold no WriteGrant any more.
   void Disconnect(OwnerId owner);
-  // Ends what is past its deadline; call it every now and then.
+  // Ends what is past its deadline, and looks through a part of what is stored for segments whose
+  // time to live is over; call it every now and then.
   void ExpireDue();
 
   size_t segments() const { return index_.size(); }
@@ -85,6 +120,9 @@ class ShardEngine {
     std::vector<Entry*> entries;
   };
 
+  // Null: a miss, for *reason.
+  Entry* Lookup(const BlockKey& key, MissReason* reason);
+  void DropExpired(Entry* entry);
   StatusCode Refusal(const SegmentHeader& header, size_t header_length) const;
   bool KeyHasWriter(const BlockKey& key);
   Attempt* FindAttempt(OwnerId owner, const AttemptToken& token);
@@ -94,16 +132,22 @@ class ShardEngine {
   // Gives the key to other writers; the room too, unless `keep_extent`.
   void CloseAttempt(const AttemptToken& token, Attempt* attempt, bool keep_extent);
   void FreeKey(const AttemptToken& token, const Attempt& attempt);
-  void ExpireAttempt(const AttemptToken& token);
+  // For everybody but a WriteGrant that is out; `how` counts it.
+  void EndAttempt(const AttemptToken& token, Counter* how);
   void EndWrite(const AttemptToken& token, Attempt* attempt);
   uint64_t TakeLease(OwnerId owner, std::vector<Entry*> entries, Duration duration);
   void SetGauges();
 
   const EngineOptions options_;
   const Clock* const clock_;
+  const WallClock* const wall_clock_;
   RandomSource* const random_;
   EngineMetrics* const metrics_;
   SegmentIndex index_;
+  Tombstones tombstones_;
+  TtlTable ttl_;
+  EngineObserver* observer_ = nullptr;
+  uint64_t sweep_cursor_ = 0;
   DeadlineTable<AttemptToken, Attempt> attempts_;
   std::unordered_map<BlockKey, AttemptToken> writer_of_;  // the newest attempt of each open key
   DeadlineTable<uint64_t, Lease> leases_;

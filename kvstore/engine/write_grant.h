@@ -22,7 +22,7 @@ struct Attempt {
   ChecksumStream hash;    // of those
   TimePoint last_progress;
   bool writing = false;  // a WriteGrant is out: the memory must stay
-  bool expired = false;  // gone for everybody but the WriteGrant
+  bool expired = false;  // or purged: gone for everybody but the WriteGrant
   bool invalid = false;  // a write broke the rules; commit says so
 };
 

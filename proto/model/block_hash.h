@@ -84,14 +84,6 @@ struct std::hash<ember::BlockHash> {
   }
 };
 template <>
-struct std::hash<ember::NamespaceId> {
-  size_t operator()(const ember::NamespaceId& id) const noexcept {
-    size_t v;
-    std::memcpy(&v, id.bytes.data(), sizeof v);
-    return v;
-  }
-};
-template <>
 struct std::hash<ember::BlockKey> {
   size_t operator()(const ember::BlockKey& k) const noexcept {
     return std::hash<ember::BlockHash>()(k.hash) ^

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <compare>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -58,3 +59,13 @@ Sha256Digest Sha256(ByteSpan bytes);
 Result<Sha256Digest> Sha256OfFile(const std::string& path);
 
 }  // namespace ember
+
+// Uniform already, so a table may use its first bytes.
+template <>
+struct std::hash<ember::NamespaceId> {
+  size_t operator()(const ember::NamespaceId& id) const noexcept {
+    size_t v;
+    std::memcpy(&v, id.bytes.data(), sizeof v);
+    return v;
+  }
+};

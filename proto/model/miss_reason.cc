@@ -6,8 +6,8 @@
 namespace ember {
 namespace {
 constexpr std::array<std::string_view, kMissReasonCount> kNames = {
-    "none",           "never_stored", "evicted", "lost_node", "deadline",
-    "layout_differs", "other_salt",   "purged",  "corrupt",   "busy"};
+    "none",       "never_stored", "evicted", "lost_node", "deadline", "layout_differs",
+    "other_salt", "purged",       "corrupt", "busy",      "expired"};
 }  // namespace
 
 std::string_view MissReasonName(MissReason reason) {

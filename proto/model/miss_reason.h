@@ -15,10 +15,11 @@ enum class MissReason : uint8_t {
   kLayoutDiffers = 5,
   kOtherSalt = 6,  // proof or tokens differ
   kPurged = 7,
-  kCorrupt = 8,  // the bytes did not match their checksum; the copy is dropped
-  kBusy = 9,     // the owner refused for load
+  kCorrupt = 8,   // the bytes did not match their checksum; the copy is dropped
+  kBusy = 9,      // the owner refused for load
+  kExpired = 10,  // its time to live was over
 };
-inline constexpr size_t kMissReasonCount = 10;
+inline constexpr size_t kMissReasonCount = 11;
 
 // "never_stored" etc., as in metrics and replies.
 std::string_view MissReasonName(MissReason reason);

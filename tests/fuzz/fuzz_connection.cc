@@ -147,13 +147,14 @@ void Fuzz(ByteSpan input) {
   const std::unique_ptr<Arena> arena = Arena::Make(256 << 10, false).value();
   FuzzLoop loop;
   CountingRandom random;
+  SystemWallClock wall_clock;
   static MetricsRegistry registry;
   static EngineMetrics engine_metrics(&registry);
   static ServerMetrics metrics(&registry);
   const size_t piece = 1 + static_cast<uint8_t>(input[0]) * 37;
   {
     ShardEngine engine({.max_segment_bytes = 50'000, .forgotten_keys = 16}, arena.get(),
-                       std::make_unique<LruPolicy>(), &loop, &random, &engine_metrics);
+                       std::make_unique<LruPolicy>(), &loop, &wall_clock, &random, &engine_metrics);
     ServerContext context{&loop, &engine, &metrics, {}};
     bool ended = false;
     {

@@ -19,10 +19,21 @@ class FakeClock final : public Clock {
   TimePoint now_{seconds(1000)};
 };
 
+// The same time as a wall clock shows it.
+class FakeWallClock final : public WallClock {
+ public:
+  explicit FakeWallClock(const FakeClock* clock) : clock_(clock) {}
+  int64_t NowMs() const override { return clock_->Now().time_since_epoch() / milliseconds(1); }
+
+ private:
+  const FakeClock* clock_;
+};
+
 struct EngineFixture {
   explicit EngineFixture(uint64_t capacity, EngineOptions options = {})
       : arena(*Arena::Make(capacity, false)),
-        engine(options, arena.get(), std::make_unique<LruPolicy>(), &clock, &random, &metrics) {}
+        engine(options, arena.get(), std::make_unique<LruPolicy>(), &clock, &wall_clock, &random,
+               &metrics) {}
 
   // Writes `length` bytes of the segment from what was received so far.
   StatusCode Write(OwnerId owner, const AttemptToken& token, const TestSegment& segment,
@@ -43,6 +54,7 @@ struct EngineFixture {
   MissReason MissOf(uint64_t number) { return engine.Get(KeyOf(number)).miss; }
 
   FakeClock clock;
+  FakeWallClock wall_clock{&clock};
   SeededRandom random{7};
   MetricsRegistry registry;
   EngineMetrics metrics{&registry};

@@ -9,12 +9,20 @@ namespace {
 
 constexpr uint64_t kKeys = 60;
 constexpr OwnerId kOwners = 4;
+constexpr Duration kTtl = seconds(60);
+
+BlockKey Key(uint64_t number) { return KeyOf(number, number % 3); }
+std::string Tenant(uint64_t number) { return "tenant" + std::to_string(number % 4); }
 
 class RandomRun {
  public:
   explicit RandomRun(uint64_t seed)
       : random_(seed),
-        f_(1 << 20, {.max_segment_bytes = 200000, .max_attempts = 8, .max_leases = 6}) {}
+        f_(1 << 20, {.max_segment_bytes = 200000,
+                     .max_attempts = 8,
+                     .max_leases = 6,
+                     .ttl = kTtl,
+                     .sweep_extents = 3}) {}
 
   void Run(int steps) {
     for (int i = 0; i < steps; ++i) {
@@ -39,6 +47,7 @@ class RandomRun {
     uint64_t number;
     uint64_t written = 0;
     TimePoint deadline;
+    TimePoint expiry;
   };
   struct Held {
     uint64_t number;
@@ -49,6 +58,7 @@ class RandomRun {
   OwnerId Owner() { return 1 + Pick(kOwners); }
 
   void Step() {
+    if (Pick(100) == 0) return Purge();
     switch (Pick(10)) {
       case 0:
       case 1:
@@ -73,14 +83,15 @@ class RandomRun {
 
   void Reserve() {
     const uint64_t number = Pick(kKeys);
-    TestSegment segment = MakeSegment(number, SizeOf(number), Pick(2));
+    TestSegment segment = SegmentOf(number, number % 3, Tenant(number), SizeOf(number), Pick(2));
     const OwnerId owner = Owner();
     auto r = f_.engine.Reserve(owner, segment.encoded_header);
     if (r.have) {
-      ASSERT_TRUE(committed_.contains(number)) << "have, but nobody committed it";
+      ASSERT_TRUE(MayBeThere(number)) << "have, but nobody committed it";
     } else if (r.code == StatusCode::kOk) {
       open_.push_back({owner, r.token, std::move(segment), number, 0,
-                       f_.clock.Now() + f_.engine.options().attempt_deadline});
+                       f_.clock.Now() + f_.engine.options().attempt_deadline,
+                       f_.clock.Now() + kTtl});
     }
   }
   void Write() {
@@ -99,7 +110,11 @@ class RandomRun {
     const bool whole = open.written == open.segment.payload.size();
     ASSERT_EQ(f_.engine.Commit(open.owner, open.token),
               whole ? StatusCode::kOk : StatusCode::kInvalid);
-    if (whole) committed_.insert(open.number);
+    if (whole) {
+      ever_.insert(open.number);
+      TimePoint& until = until_[open.number];
+      until = std::max(until, open.expiry);
+    }
     open_.erase(open_.begin() + i);
   }
   void Abort() {
@@ -110,12 +125,12 @@ class RandomRun {
   }
   void Get() {
     const uint64_t number = Pick(kKeys);
-    auto found = f_.engine.Get(KeyOf(number));
+    auto found = f_.engine.Get(Key(number));
     if (found.miss != MissReason::kNone) {
-      ASSERT_EQ(found.miss == MissReason::kEvicted, committed_.contains(number));
+      ASSERT_EQ(found.miss == MissReason::kNeverStored, !ever_.contains(number));
       return;
     }
-    ASSERT_TRUE(committed_.contains(number)) << "present, but nobody committed it";
+    ASSERT_TRUE(MayBeThere(number)) << "present, but not committed, expired or purged";
     ASSERT_EQ(found.pin.payload().size(), SizeOf(number));
     ASSERT_TRUE(IsPayloadOf(number, found.pin.payload(), 2));
     if (held_.size() < 4) held_.push_back({number, std::move(found.pin)});
@@ -123,7 +138,7 @@ class RandomRun {
   void Match() {
     std::vector<BlockKey> keys;
     const uint64_t first = Pick(kKeys);
-    for (uint64_t i = first; i < std::min(kKeys, first + 4); ++i) keys.push_back(KeyOf(i));
+    for (uint64_t i = first; i < std::min(kKeys, first + 4); ++i) keys.push_back(Key(i));
     auto matched = f_.engine.Match(Owner(), keys, milliseconds(Pick(3000)));
     if (matched.lease_id != 0 && Pick(2) == 0) f_.engine.Release(matched.lease_id);
   }
@@ -134,6 +149,30 @@ class RandomRun {
     f_.clock.Advance(milliseconds(Pick(4000)));
     f_.engine.ExpireDue();
     std::erase_if(open_, [&](const Open& open) { return open.deadline <= f_.clock.Now(); });
+  }
+  void Purge() {
+    const uint64_t which = Pick(9);
+    const PurgeScope scope = which < 3   ? PurgeScope::OfNamespace(NamespaceOf(which))
+                             : which < 8 ? PurgeScope::OfTenant(Tenant(which))
+                                         : PurgeScope::Everything();
+    f_.engine.Purge(scope, ++epoch_);
+    const auto covered = [&](uint64_t number) {
+      return scope.Covers(Key(number).ns, TenantHash(Tenant(number)));
+    };
+    for (const Open& open : open_) {
+      if (!covered(open.number)) continue;
+      ASSERT_EQ(f_.engine.Commit(open.owner, open.token), StatusCode::kNotFound);
+    }
+    std::erase_if(open_, [&](const Open& open) { return covered(open.number); });
+    for (uint64_t number = 0; number < kKeys; ++number) {
+      if (!covered(number)) continue;
+      until_.erase(number);
+      ASSERT_NE(f_.engine.Get(Key(number)).miss, MissReason::kNone) << "purged, but there";
+    }
+  }
+  bool MayBeThere(uint64_t number) const {
+    auto it = until_.find(number);
+    return it != until_.end() && it->second > f_.clock.Now();
   }
   void Disconnect() {
     const OwnerId owner = Owner();
@@ -152,7 +191,7 @@ class RandomRun {
     EXPECT_EQ(f_.engine.reserved_bytes(), 0u);
     uint64_t stored = 0;
     for (uint64_t i = 0; i < kKeys; ++i) {
-      auto found = f_.engine.Get(KeyOf(i));
+      auto found = f_.engine.Get(Key(i));
       if (found.miss != MissReason::kNone) continue;
       EXPECT_TRUE(IsPayloadOf(i, found.pin.payload(), 2));
       stored += f_.arena->RoundedLength(found.pin.payload().size() + found.pin.header().size());
@@ -164,7 +203,9 @@ class RandomRun {
   EngineFixture f_;
   std::vector<Open> open_;
   std::vector<Held> held_;
-  std::set<uint64_t> committed_;  // ever
+  std::set<uint64_t> ever_;              // committed
+  std::map<uint64_t, TimePoint> until_;  // when what was committed since the last purge ends
+  uint64_t epoch_ = 0;
 };
 
 class EngineRandomTest : public ::testing::TestWithParam<uint64_t> {};

@@ -54,7 +54,7 @@ class ServerTest : public ::testing::TestWithParam<io::Backend> {
     thread_ = *io::LoopThread::Make(GetParam());
     engine_ =
         std::make_unique<ShardEngine>(settings.engine, arena_.get(), std::make_unique<LruPolicy>(),
-                                      &thread_->loop(), &random_, &engine_metrics_);
+                                      &thread_->loop(), &wall_clock_, &random_, &engine_metrics_);
     const Status started = io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
       auto server = DataServer::Listen(&thread_->loop(), engine_.get(), &metrics_, settings.server);
       if (!server.ok()) co_return server.status();
@@ -113,6 +113,7 @@ class ServerTest : public ::testing::TestWithParam<io::Backend> {
   EngineMetrics engine_metrics_{&registry_};
   ServerMetrics metrics_{&registry_};
   SystemRandom random_;
+  SystemWallClock wall_clock_;
   uint16_t port_ = 0;
   std::unique_ptr<RawClient> witness_;
   std::unique_ptr<Arena> arena_;

@@ -9,12 +9,19 @@
 
 namespace ember::kv::testing {
 
-inline BlockKey KeyOf(uint64_t number) {
+inline NamespaceId NamespaceOf(uint64_t number) {
+  NamespaceId ns;
+  const uint64_t words[2] = {1, number};
+  std::memcpy(ns.bytes.data(), words, 16);
+  return ns;
+}
+
+inline BlockKey KeyOf(uint64_t number, uint64_t ns = 2) {
   BlockKey key;
   SeededRandom random(number ^ 0x5eed);
-  const uint64_t words[4] = {1, 2, random.Next(), random.Next()};
-  std::memcpy(key.ns.bytes.data(), words, 16);
-  std::memcpy(key.hash.bytes.data(), words + 2, 16);
+  const uint64_t words[2] = {random.Next(), random.Next()};
+  key.ns = NamespaceOf(ns);
+  std::memcpy(key.hash.bytes.data(), words, 16);
   return key;
 }
 
@@ -48,6 +55,16 @@ inline TestSegment MakeSegment(uint64_t number, size_t length, uint64_t variant 
   segment.header.checksum = Xxh3Of(segment.payload);
   segment.header.writer = "test";
   segment.header.generation = {number, variant};
+  segment.encoded_header = Encode(segment.header);
+  return segment;
+}
+
+// The same bytes in another namespace, of a tenant.
+inline TestSegment SegmentOf(uint64_t number, uint64_t ns, const std::string& tenant,
+                             size_t length = 5000, uint64_t variant = 0) {
+  TestSegment segment = MakeSegment(number, length, variant);
+  segment.header.key = KeyOf(number, ns);
+  segment.header.tenant = tenant;
   segment.encoded_header = Encode(segment.header);
   return segment;
 }
