@@ -8,6 +8,7 @@
 #include "client/cli/child_process.h"
 #include "client/cli/command.h"
 #include "client/cli/store_bench.h"
+#include "client/cli/store_suite.h"
 #include "client/cli/text.h"
 #include "client/io/socket.h"
 
@@ -21,11 +22,15 @@ struct BenchFlags {
   StoreBenchOptions options;
   double seconds = 5;
   bool json = false;
+  bool suite = false;
+  StoreSuiteOptions suite_options;
+  std::vector<std::string> only;
 };
 
 // Room for the working sets of all sizes, each of which is left behind, and for what a node keeps
 // beside each payload.
 uint64_t MemoryFor(const BenchFlags& flags) {
+  if (flags.suite) return StoreSuite::NodeBytes();
   constexpr uint64_t kBesidePayload = 8 << 10;
   uint64_t memory = 64 << 20;
   for (uint64_t size : flags.sizes) {
@@ -119,6 +124,23 @@ Status RunBench(BenchFlags& flags, StoreClient& client, uint64_t* wrong) {
   return OkStatus();
 }
 
+Status RunSuite(BenchFlags& flags, StoreClient& client, pid_t node) {
+  flags.suite_options.node = node;
+  flags.suite_options.only = {flags.only.begin(), flags.only.end()};
+  Result<std::vector<StoreFigure>> figures = StoreSuite(client, flags.suite_options).Run();
+  if (!figures.ok()) return figures.status();
+  TextTable table({"FIGURE", "VALUE", "UNIT"});
+  for (const StoreFigure& figure : *figures) {
+    table.Add({figure.name, fmt::format("{:.3f}", figure.value), figure.unit});
+    if (!flags.json) continue;
+    JsonObject object;
+    object.Add("metric", figure.name).Add("value", figure.value).Add("unit", figure.unit);
+    std::printf("%s\n", object.ToString().c_str());
+  }
+  if (!flags.json) std::printf("%s", table.ToString().c_str());
+  return OkStatus();
+}
+
 int Bench(BenchFlags& flags) {
   flags.options.duration =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.seconds));
@@ -137,6 +159,10 @@ int Bench(BenchFlags& flags) {
     std::printf("%s, %u threads, %u segments a call\n",
                 own_node ? "a private node on loopback" : flags.store.stores.c_str(),
                 flags.options.threads, flags.options.batch);
+  }
+  if (flags.suite) {
+    const Status status = RunSuite(flags, **client, node ? node->pid() : 0);
+    return status.ok() ? kDone : Complain(status);
   }
   uint64_t wrong = 0;
   if (Status status = RunBench(flags, **client, &wrong); !status.ok()) {
@@ -184,6 +210,11 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE")
       ->default_str("512MiB");
+  store->add_flag("--suite", flags.suite,
+                  "The figures by which nodes are compared, one call at a time");
+  store->add_option("--only", flags.only, "Of the suite, NAME,...")
+      ->delimiter(',')
+      ->type_name("NAME,...");
   store->add_flag("--json", flags.json, "A JSON object a line for each phase");
   store->callback([exit_code] { *exit_code = Bench(flags); });
 }

@@ -8,6 +8,8 @@ namespace ember::cluster {
 namespace {
 
 constexpr size_t kSkipChunkBytes = 64 << 10;
+// Of a payload: little enough to be in the cache still when it is hashed.
+constexpr size_t kPayloadPiece = 256 << 10;
 
 }  // namespace
 
@@ -146,13 +148,18 @@ Status Connection::ErrorOf(const Reply& reply) {
   return about_connection ? Break(status) : status.WithContext(stream_->peer_name());
 }
 
-io::Task<Status> Connection::ReadPayload(MutableByteSpan buffer) {
+io::Task<Status> Connection::ReadPayload(MutableByteSpan buffer, ChecksumStream* hash) {
   EMBER_CHECK(buffer.size() == unread_payload_, "a payload is read whole");
-  const MutableByteSpan rest = buffer.subspan(TakeBuffered(buffer));
-  if (Result<size_t> read = co_await io::ReadExactly(*stream_, rest); !read.ok()) {
-    co_return Break(read.status().code() == StatusCode::kNotFound
-                        ? UnavailableError("closed the connection within a payload")
-                        : read.status());
+  for (size_t done = TakeBuffered(buffer), hashed = 0; hashed < buffer.size(); hashed = done) {
+    const MutableByteSpan rest = buffer.subspan(done);
+    if (!rest.empty()) {
+      Result<size_t> read =
+          co_await stream_->ReadBulk(rest.first(std::min(rest.size(), kPayloadPiece)));
+      if (!read.ok()) co_return Break(read.status());
+      if (*read == 0) co_return Break(UnavailableError("closed the connection within a payload"));
+      done += *read;
+    }
+    if (hash != nullptr) hash->Update(buffer.subspan(hashed, done - hashed));
   }
   unread_payload_ = 0;
   co_return OkStatus();

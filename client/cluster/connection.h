@@ -13,6 +13,7 @@
 #include <string>
 
 #include "client/io/loop.h"
+#include "proto/base/checksum.h"
 #include "proto/base/time.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/messages.h"
@@ -54,8 +55,9 @@ class Connection {
   // The next frame, which must be `type` for `request_id`. An error frame for it is returned as the
   // node's own status.
   io::Task<Result<Reply>> ReadReply(wire::FrameType type, uint64_t request_id);
-  // Exactly the payload of the last reply. `buffer` is not touched after it ends.
-  io::Task<Status> ReadPayload(MutableByteSpan buffer);
+  // Exactly the payload of the last reply. `buffer` is not touched after it ends. `hash`, unless
+  // null, is updated with what is in the buffer, piece by piece while it is in the cache.
+  io::Task<Status> ReadPayload(MutableByteSpan buffer, ChecksumStream* hash = nullptr);
   // Reads it to nowhere.
   io::Task<Status> SkipPayload();
 

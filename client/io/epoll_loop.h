@@ -12,6 +12,7 @@ class EpollLoop final : public LoopBase {
   EpollLoop(FileDescriptor wake, FileDescriptor epoll);
 
   std::string_view backend() const override { return "epoll"; }
+  bool movable() const override { return true; }
 
   // There is nothing to register with.
   Status RegisterMemory(MutableByteSpan) override { return OkStatus(); }

@@ -37,8 +37,16 @@ void EpollSocket::OnEvents(uint32_t events) {
   if (events & (EPOLLOUT | kBoth)) Wake(kWrite);
 }
 
+void EpollSocket::Suspend(Direction direction, std::coroutine_handle<> caller) {
+  EMBER_CHECK(!waiters_[direction], "one read and one write at a time");
+  waiters_[direction] = caller;
+  loop_->AddSuspended();
+}
+
 void EpollSocket::Wake(Direction direction) {
-  if (waiters_[direction]) loop_->Enqueue(std::exchange(waiters_[direction], nullptr));
+  if (!waiters_[direction]) return;
+  loop_->RemoveSuspended();
+  loop_->Enqueue(std::exchange(waiters_[direction], nullptr));
 }
 
 void EpollSocket::Close() {

@@ -38,13 +38,13 @@ class EpollSocket {
   // Suspends until there may be something to do in this direction; wakes for nothing at times.
   auto Wait(Direction direction) {
     struct Awaiter {
-      std::coroutine_handle<>* waiter;
+      EpollSocket* socket;
+      Direction direction;
       bool await_ready() { return false; }
-      void await_suspend(std::coroutine_handle<> caller) { *waiter = caller; }
+      void await_suspend(std::coroutine_handle<> caller) { socket->Suspend(direction, caller); }
       void await_resume() {}
     };
-    EMBER_CHECK(!waiters_[direction], "one read and one write at a time");
-    return Awaiter{&waiters_[direction]};
+    return Awaiter{this, direction};
   }
   // Enqueues whoever waits for these epoll events.
   void OnEvents(uint32_t events);
@@ -57,6 +57,8 @@ class EpollSocket {
   int fd() const { return fd_.get(); }
 
  private:
+  void Suspend(Direction direction, std::coroutine_handle<> caller);
+
   EpollLoop* const loop_;
   const std::shared_ptr<EpollSet> set_;
   FileDescriptor fd_;

@@ -4,6 +4,15 @@
 
 namespace ember::io {
 
+void Loop::RunUntil(const std::function<bool()>& /*done*/) {
+  EMBER_CHECK(false, "this loop stays on one thread");
+}
+
+bool Loop::HasWork() {
+  EMBER_CHECK(false, "this loop stays on one thread");
+  return false;
+}
+
 Result<std::unique_ptr<Loop>> MakeLoop(Backend backend, std::string* fallback_reason) {
   if (fallback_reason != nullptr) fallback_reason->clear();
   if (backend == Backend::kEpoll) return MakeEpollLoop();

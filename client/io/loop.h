@@ -24,6 +24,17 @@ class Loop : public Clock {
   // and their coroutines resumed with kCancelled; later ones fail so at once, and sleeps end.
   // Timers no longer fire. Any thread.
   virtual void Stop() = 0;
+  // Whether different threads may run it in turn; the "thread inside Run" is then whoever does.
+  virtual bool movable() const { return false; }
+  // Of a movable loop. As Run, but returns once `done()`, which is asked after each round, or when
+  // stopped. May be called again, by any thread, never by two at once; Run ends the series.
+  virtual void RunUntil(const std::function<bool()>& done);
+  // Of a movable loop, its running thread only: whether anything would happen if it ran on (a
+  // function posted, a coroutine that is ready or waits, a timer).
+  virtual bool HasWork();
+  // How long to look for completions, again and again, before the thread is put to sleep. Not done
+  // while nothing has come that soon lately. 0, the default: never. Before the first run.
+  virtual void set_spin(Duration /*spin*/) {}
   // Runs `fn` on the loop's thread, soon, in order of posting. Any thread; wakes the loop. Once Run
   // has returned, `fn` is dropped unrun.
   virtual void Post(std::function<void()> fn) = 0;

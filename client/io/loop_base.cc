@@ -32,19 +32,39 @@ struct LoopBase::SleepAwaiter {
 };
 
 void LoopBase::Run() {
-  Start();
+  RunUntil([] { return false; });
+  Drain();
+}
+
+void LoopBase::RunUntil(const std::function<bool()>& done) {
+  if (!std::exchange(started_, true)) Start();
   while (!stop_.load(std::memory_order_acquire)) {
     timers_.RunExpired(Now());
     RunRound();
-    if (stop_.load(std::memory_order_acquire)) break;
-    std::optional<Duration> timeout;
-    if (std::optional<TimePoint> next = timers_.Next()) {
-      timeout = std::max<Duration>(Duration::zero(), *next - Now());
-    }
-    if (!ready_.empty()) timeout = Duration::zero();
-    Poll(timeout);
+    if (done()) return;
+    if (!stop_.load(std::memory_order_acquire)) Wait();
   }
-  Drain();
+}
+
+void LoopBase::Wait() {
+  if (!ready_.empty()) return Poll(Duration::zero());
+  const std::optional<TimePoint> next = timers_.Next();
+  const TimePoint start = Now();
+  if (spin_ > Duration::zero() && spin_pays_ && Spin(next)) return;
+  std::optional<Duration> timeout;
+  if (next) timeout = std::max<Duration>(Duration::zero(), *next - Now());
+  Poll(timeout);
+  // The sleep itself costs its share of this time.
+  spin_pays_ = Now() - start < 2 * spin_;
+}
+
+bool LoopBase::Spin(std::optional<TimePoint> until) {
+  const TimePoint end = std::min(Now() + spin_, until.value_or(TimePoint::max()));
+  do {
+    Poll(Duration::zero());
+    if (!ready_.empty() || !posts_.empty() || stop_.load(std::memory_order_acquire)) return true;
+  } while (Now() < end);
+  return false;
 }
 
 void LoopBase::Stop() {

@@ -25,6 +25,11 @@ class LoopBase : public Loop {
   explicit LoopBase(FileDescriptor wake) : posts_(std::move(wake)), files_(this) {}
 
   void Run() final;
+  void RunUntil(const std::function<bool()>& done) final;
+  bool HasWork() final {
+    return !ready_.empty() || suspended_ > 0 || timers_.Next().has_value() || !posts_.empty();
+  }
+  void set_spin(Duration spin) final { spin_ = spin; }
   void Stop() final;
   void Post(std::function<void()> fn) final { posts_.Push(std::move(fn)); }
   Result<std::unique_ptr<Listener>> Listen(const Endpoint& endpoint) final;
@@ -39,6 +44,9 @@ class LoopBase : public Loop {
   // For the back end's streams and files.
   // Resumes `coroutine` in the next round.
   void Enqueue(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
+  // An operation waits in the back end's hands, or no longer does.
+  void AddSuspended() { ++suspended_; }
+  void RemoveSuspended() { --suspended_; }
   // After Stop: new operations fail with kCancelled.
   bool draining() const { return draining_; }
   // A File of this back end for an open descriptor.
@@ -77,6 +85,9 @@ class LoopBase : public Loop {
   struct SleepAwaiter;
 
   void RunRound();
+  void Wait();
+  // True when something came within spin_.
+  bool Spin(std::optional<TimePoint> until);
   void Drain();
   Task<Result<std::unique_ptr<Stream>>> ConnectTo(const SocketAddress& address, TimePoint deadline);
 
@@ -84,6 +95,10 @@ class LoopBase : public Loop {
   PosixFileSystem files_;
   TimerQueue timers_;
   std::unordered_map<SleepAwaiter*, std::coroutine_handle<>> sleepers_;
+  size_t suspended_ = 0;
+  Duration spin_ = Duration::zero();
+  bool spin_pays_ = true;
+  bool started_ = false;
   std::atomic<bool> stop_{false};
   bool draining_ = false;
 };

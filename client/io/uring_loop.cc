@@ -103,6 +103,7 @@ void UringLoop::Track(UringOperation* operation, io_uring_sqe* entry) {
   operation->next = pending_;
   if (pending_ != nullptr) pending_->previous = operation;
   pending_ = operation;
+  AddSuspended();
 }
 
 void UringLoop::Complete(UringOperation* operation, int result) {
@@ -110,6 +111,7 @@ void UringLoop::Complete(UringOperation* operation, int result) {
   if (operation->slot != nullptr) *operation->slot = nullptr;
   (operation->previous != nullptr ? operation->previous->next : pending_) = operation->next;
   if (operation->next != nullptr) operation->next->previous = operation->previous;
+  RemoveSuspended();
   Enqueue(operation->waiter);
 }
 

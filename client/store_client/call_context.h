@@ -1,11 +1,12 @@
 // CallContext: what every call of one store client works with.
 //
-// Concurrency: the loop's thread only, but for `options`, `metrics` and `loop`.
+// Concurrency: the loop's thread only, but for `options`, `metrics` and `shared_loop`.
 #pragma once
 
 #include <algorithm>
 
 #include "client/io/gate.h"
+#include "client/io/shared_loop.h"
 #include "client/store_client/client_metrics.h"
 #include "client/store_client/copy_hints.h"
 #include "client/store_client/membership.h"
@@ -13,7 +14,8 @@
 namespace ember {
 
 struct CallContext {
-  io::Loop& loop;
+  io::SharedLoop& shared_loop;
+  io::Loop& loop;  // of shared_loop
   const StoreClientOptions& options;
   ClientMetrics& metrics;
   Membership& membership;

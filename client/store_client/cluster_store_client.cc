@@ -39,10 +39,11 @@ io::Task<Status> Nothing() { co_return OkStatus(); }
 
 Result<std::unique_ptr<StoreClient>> StoreClient::Create(StoreClientOptions options) {
   if (Status status = Validate(options); !status.ok()) return status.WithContext("store client");
-  Result<std::unique_ptr<io::LoopThread>> thread = io::LoopThread::Make(options.backend);
-  if (!thread.ok()) return thread.status();
+  Result<std::unique_ptr<io::SharedLoop>> loop =
+      io::SharedLoop::Make(options.backend, options.spin);
+  if (!loop.ok()) return loop.status();
   return std::unique_ptr<StoreClient>(
-      std::make_unique<ClusterStoreClient>(std::move(options), *std::move(thread)));
+      std::make_unique<ClusterStoreClient>(std::move(options), *std::move(loop)));
 }
 
 // One call from its start to its return.
@@ -65,17 +66,17 @@ class ClusterStoreClient::CallScope {
 };
 
 ClusterStoreClient::ClusterStoreClient(StoreClientOptions options,
-                                       std::unique_ptr<io::LoopThread> thread)
+                                       std::unique_ptr<io::SharedLoop> loop)
     : options_(std::move(options)),
       metrics_(options_.metrics != nullptr ? *options_.metrics : own_registry_),
-      thread_(std::move(thread)),
-      membership_(thread_->loop(), options_,
+      loop_(std::move(loop)),
+      membership_(loop_->loop(), options_,
                   [this] {
                     hints_.Clear();  // ranks mean other owners now
                     metrics_.views.Add();
                   }),
-      context_{thread_->loop(), options_, metrics_, membership_, hints_, gate_} {
-  thread_->loop().Post([this] { membership_.Start(); });
+      context_{*loop_, loop_->loop(), options_, metrics_, membership_, hints_, gate_} {
+  loop_->Post([this] { membership_.Start(); });
 }
 
 ClusterStoreClient::~ClusterStoreClient() { Shutdown(); }
@@ -120,7 +121,7 @@ std::vector<PutOutcome> ClusterStoreClient::Put(std::span<const PutRequest> requ
 std::vector<StoreClient::NodeState> ClusterStoreClient::Nodes() {
   const CallScope scope(this);
   Result<std::vector<NodeState>> nodes =
-      io::RunOnLoop<Result<std::vector<NodeState>>>(context_.loop, [this] { return ProbeNodes(); });
+      io::RunOnLoop<Result<std::vector<NodeState>>>(*loop_, [this] { return ProbeNodes(); });
   return nodes.ok() ? *std::move(nodes) : std::vector<NodeState>();
 }
 
@@ -160,13 +161,13 @@ std::vector<StoreClient::NodeState> ClusterStoreClient::SeedStates() const {
 
 void ClusterStoreClient::Shutdown() {
   std::call_once(shutdown_, [this] {
-    (void)io::RunOnLoop<Status>(context_.loop, [this] { return CloseAll(); });
+    (void)io::RunOnLoop<Status>(*loop_, [this] { return CloseAll(); });
     {
       std::unique_lock lock(mutex_);
       no_calls_.wait(lock, [this] { return calls_ == 0; });
     }
     // Runs after whatever the last calls have posted.
-    (void)io::RunOnLoop<Status>(context_.loop, Nothing);
+    (void)io::RunOnLoop<Status>(*loop_, Nothing);
   });
 }
 

@@ -1,4 +1,4 @@
-// ClusterStoreClient: the StoreClient behind Create. It owns the loop thread and all that runs on
+// ClusterStoreClient: the StoreClient behind Create. It owns the loop and all that runs on
 // it, and lends them to one MatchCall, GetCall or PutCall at a time and caller.
 //
 // Any thread, as StoreClient says.
@@ -7,14 +7,14 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "client/io/sync.h"
+#include "client/io/shared_loop.h"
 #include "client/store_client/call_context.h"
 
 namespace ember {
 
 class ClusterStoreClient final : public StoreClient {
  public:
-  ClusterStoreClient(StoreClientOptions options, std::unique_ptr<io::LoopThread> thread);
+  ClusterStoreClient(StoreClientOptions options, std::unique_ptr<io::SharedLoop> loop);
   ~ClusterStoreClient() override;
 
   MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) override;
@@ -36,7 +36,7 @@ class ClusterStoreClient final : public StoreClient {
   const StoreClientOptions options_;
   MetricsRegistry own_registry_;  // when none was given
   ClientMetrics metrics_;
-  const std::unique_ptr<io::LoopThread> thread_;
+  const std::unique_ptr<io::SharedLoop> loop_;
   CopyHints hints_;
   Membership membership_;
   io::Gate gate_;

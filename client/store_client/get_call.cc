@@ -1,13 +1,16 @@
 #include "client/store_client/get_call.h"
 
-#include "client/io/sync.h"
 #include "proto/wire/limits.h"
 
 namespace ember {
 namespace {
 
-// Between two batches a load notices that its prefix was cut elsewhere.
-constexpr uint64_t kMaxBatchBytes = 32 << 20;
+// Between two batches a load notices that its prefix was cut elsewhere. The next one is asked for
+// before the last has come; so a request must be small enough to be taken by the kernel's buffers
+// while the node is busy sending.
+constexpr uint64_t kMaxBatchBytes = 16 << 20;
+constexpr size_t kMaxBatchKeys = 256;
+static_assert(kMaxBatchKeys <= wire::kMaxKeysPerBatch);
 constexpr Duration kReportTimeout = seconds(1);
 
 io::Task<void> Report(io::Loop& loop, std::shared_ptr<cluster::Peer> peer,
@@ -36,7 +39,8 @@ GetCall::GetCall(CallContext& context, std::span<const GetRequest> requests,
 GetResult GetCall::Run() {
   for (;;) {
     anything_asked_ = false;
-    const Status status = io::RunOnLoop<Status>(context_.loop, [this] { return LoadRound(); });
+    const Status status =
+        io::RunOnLoop<Status>(context_.shared_loop, [this] { return LoadRound(); });
     if (!status.ok()) {
       for (uint32_t i = 0; i < items_.size(); ++i) {
         if (items_[i].stage == Stage::kWanted) Miss(i, MissReasonOf(status));
@@ -142,26 +146,41 @@ io::Task<void> GetCall::LoadShare(size_t member, Share share, TimePoint deadline
 
 io::Task<Status> GetCall::LoadOn(cluster::Connection& connection, const cluster::Peer& peer,
                                  const Share& share) {
-  for (size_t next = 0; next < share.items.size();) {
-    const std::vector<uint32_t> batch = NextBatch(share, &next);
-    if (batch.empty()) break;
-    wire::Get get;
-    for (uint32_t i : batch) get.items.push_back({.key = requests_[i].ref.key});
-    const uint64_t id = connection.NextRequestId();
-    const Bytes meta = Encode(get);
-    EMBER_CO_RETURN_IF_ERROR(co_await connection.Send(wire::FrameType::kGet, id, meta));
-    for (uint32_t index = 0; index < batch.size(); ++index) {
-      EMBER_CO_RETURN_IF_ERROR(co_await Receive(connection, peer, id, index, batch[index]));
+  size_t next = 0;
+  Batch batch;
+  EMBER_CO_RETURN_IF_ERROR(co_await Ask(connection, share, &next, &batch));
+  while (!batch.items.empty()) {
+    Batch ahead;
+    for (uint32_t index = 0; index < batch.items.size(); ++index) {
+      const Status status =
+          co_await Receive(connection, peer, batch.request_id, index, batch.items[index]);
+      // What comes for the next batch would be taken for another request's answer.
+      if (!status.ok()) co_return ahead.items.empty() ? status : connection.Break(status);
+      // A node that answers this one will answer the next.
+      if (index == 0) {
+        EMBER_CO_RETURN_IF_ERROR(co_await Ask(connection, share, &next, &ahead));
+      }
     }
+    batch = std::move(ahead);
   }
   co_return OkStatus();
+}
+
+io::Task<Status> GetCall::Ask(cluster::Connection& connection, const Share& share, size_t* next,
+                              Batch* batch) const {
+  *batch = {connection.NextRequestId(), NextBatch(share, next)};
+  if (batch->items.empty()) co_return OkStatus();
+  wire::Get get;
+  for (uint32_t i : batch->items) get.items.push_back({.key = requests_[i].ref.key});
+  const Bytes meta = Encode(get);
+  co_return co_await connection.Send(wire::FrameType::kGet, batch->request_id, meta);
 }
 
 // What is still wanted of the share from `next` on, within the limits of one message.
 std::vector<uint32_t> GetCall::NextBatch(const Share& share, size_t* next) const {
   std::vector<uint32_t> batch;
   uint64_t bytes = 0;
-  for (; *next < share.items.size() && batch.size() < wire::kMaxKeysPerBatch; ++*next) {
+  for (; *next < share.items.size() && batch.size() < kMaxBatchKeys; ++*next) {
     const uint32_t i = share.items[*next];
     if (i >= cut_ || items_[i].stage != Stage::kWanted) continue;
     const uint64_t size = requests_[i].buffer.size();
@@ -186,7 +205,10 @@ io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster
   Item& item = items_[i];
   const MutableByteSpan buffer = requests_[i].buffer;
   if (got->miss == MissReason::kNone && length == buffer.size() && got->offset == 0) {
-    EMBER_CO_RETURN_IF_ERROR(co_await connection.ReadPayload(buffer));
+    const bool hash_now = !context_.shared_loop.crowded();
+    ChecksumStream hash;
+    EMBER_CO_RETURN_IF_ERROR(co_await connection.ReadPayload(buffer, hash_now ? &hash : nullptr));
+    item.checksum = hash_now ? std::optional(hash.Digest()) : std::nullopt;
     item.header = std::move(got->header);
     item.stage = Stage::kReceived;
     co_return OkStatus();
@@ -217,10 +239,11 @@ void GetCall::Verify(uint32_t i) {
   Miss(i, why);
   if (why != MissReason::kCorrupt) return;
   context_.metrics.corrupt.Add();
-  context_.loop.Post([&context = context_, peer = cluster_->peers[item.owners[item.rank]],
-                      report = wire::ReportCorrupt{requests_[i].ref.key, header.generation}] {
-    context.Spawn(Report(context.loop, peer, report));
-  });
+  context_.shared_loop.Post(
+      [&context = context_, peer = cluster_->peers[item.owners[item.rank]],
+       report = wire::ReportCorrupt{requests_[i].ref.key, header.generation}] {
+        context.Spawn(Report(context.loop, peer, report));
+      });
 }
 
 MissReason GetCall::WhyNot(uint32_t i, SegmentHeader* header) const {
@@ -232,9 +255,14 @@ MissReason GetCall::WhyNot(uint32_t i, SegmentHeader* header) const {
   if (!CheckHeader(*header, request.ref, request.tokens, layout_).ok()) {
     return MissReason::kOtherSalt;
   }
-  const bool intact =
-      header->payload_length == request.buffer.size() && Xxh3Of(request.buffer) == header->checksum;
-  return intact ? MissReason::kNone : MissReason::kCorrupt;
+  return Intact(i, *header) ? MissReason::kNone : MissReason::kCorrupt;
+}
+
+bool GetCall::Intact(uint32_t i, const SegmentHeader& header) const {
+  const ByteSpan buffer = requests_[i].buffer;
+  if (header.payload_length != buffer.size()) return false;
+  const std::optional<Checksum>& received = items_[i].checksum;
+  return (received ? *received : Xxh3Of(buffer)) == header.checksum;
 }
 
 void GetCall::Settle() {

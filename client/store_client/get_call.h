@@ -2,9 +2,12 @@
 //
 // Operation: rounds. In each, every segment still wanted is assigned to one owner that was not
 // asked for it yet, all owners are asked in parallel on the loop, and the payloads are received
-// into the caller's buffers; then the caller's own thread verifies them, so that hashing holds up
-// nobody else. A segment that failed goes into the next round with its next owner.
+// into the caller's buffers and hashed piece by piece while they are in the cache. While others
+// wait for the loop, the caller's own thread hashes after the round instead, so that hashing holds
+// up nobody else. A segment that failed goes into the next round with its next owner.
 #pragma once
+
+#include <optional>
 
 #include "client/store_client/call_context.h"
 
@@ -25,7 +28,8 @@ class GetCall {
     uint32_t asked = 0;          // a bit per rank
     size_t rank = 0;             // of the owner asked last
     MissReason miss = MissReason::kNone;
-    Bytes header;  // as received
+    Bytes header;                      // as received
+    std::optional<Checksum> checksum;  // of the buffer, when it was hashed on receive
   };
   // What one owner is asked for in one round.
   struct Share {
@@ -43,11 +47,19 @@ class GetCall {
                           const Share& share);
   io::Task<Status> Receive(cluster::Connection& connection, const cluster::Peer& peer,
                            uint64_t request_id, uint32_t index, uint32_t item);
+  // What one request asks for.
+  struct Batch {
+    uint64_t request_id = 0;
+    std::vector<uint32_t> items;
+  };
+  io::Task<Status> Ask(cluster::Connection& connection, const Share& share, size_t* next,
+                       Batch* batch) const;
   std::vector<uint32_t> NextBatch(const Share& share, size_t* next) const;
 
   // On the caller's thread.
   void Verify(uint32_t item);
   MissReason WhyNot(uint32_t item, SegmentHeader* header) const;
+  bool Intact(uint32_t item, const SegmentHeader& header) const;
   void Settle();
 
   void Miss(uint32_t item, MissReason reason) {

@@ -11,16 +11,16 @@ MatchCall::MatchCall(CallContext& context, std::span<const SegmentRef> segments,
       segments_(segments.begin(), segments.end()),
       deadline_(deadline),
       open_(segments.size()),
-      undecided_(segments.size()) {
+      undecided_(segments.size()),
+      call_(&context.shared_loop) {
   result_.segments.resize(segments.size());
 }
 
 MatchResult MatchCall::Run() {
-  std::future<MatchResult> future = promise_.get_future();
-  context_.loop.Post([self = shared_from_this()] {
-    if (!self->context_.Spawn(self->Begin())) self->Finish();
+  context_.shared_loop.Wait(call_, [this] {
+    if (!context_.Spawn(Begin())) Finish();
   });
-  return future.get();
+  return std::move(result_);
 }
 
 io::Task<void> MatchCall::Begin() {
@@ -117,7 +117,7 @@ void MatchCall::Finish() {
          result_.segments[result_.usable].miss == MissReason::kNone) {
     ++result_.usable;
   }
-  promise_.set_value(std::move(result_));
+  call_.Finish();
 }
 
 }  // namespace ember

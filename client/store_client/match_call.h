@@ -5,7 +5,6 @@
 // what it needs and outlives its caller.
 #pragma once
 
-#include <future>
 #include <memory>
 
 #include "client/store_client/call_context.h"
@@ -40,7 +39,7 @@ class MatchCall : public std::enable_shared_from_this<MatchCall> {
   size_t undecided_;
   MatchResult result_;
   bool finished_ = false;
-  std::promise<MatchResult> promise_;
+  io::SharedLoop::Call call_;
 };
 
 }  // namespace ember

