@@ -44,8 +44,8 @@ Status Shard::Open(const ShardOptions& options) {
 
 Status Shard::Listen(DataServerOptions options) {
   return io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
-    Result<std::unique_ptr<DataServer>> server =
-        DataServer::Listen(&thread_->loop(), engine_.get(), &server_metrics_, std::move(options));
+    Result<std::unique_ptr<DataServer>> server = DataServer::Listen(
+        &thread_->loop(), engine_.get(), nullptr, &server_metrics_, std::move(options));
     if (!server.ok()) co_return server.status();
     server_ = *std::move(server);
     co_return OkStatus();

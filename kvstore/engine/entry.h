@@ -16,7 +16,9 @@ struct Entry : EvictionHook {
   uint32_t header_length = 0;
   uint32_t pins = 0;     // reads in flight and leases; evictable at 0
   uint32_t leases = 0;   // of those, leases
-  bool dropped = false;  // out of the index; the last pin frees it
+  uint32_t holds = 0;    // not evictable, but no use either: copied to disk, scrubbed
+  bool dropped = false;  // out of the index; the last pin or hold frees it
+  bool offered = false;  // the tier below has it or will look after it
   Checksum checksum{};   // of the payload
   GenerationId generation;
   uint64_t tenant_hash = 0;

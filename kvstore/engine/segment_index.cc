@@ -10,7 +10,9 @@ constexpr int kSeedsCompared = 8;
 // And how many are tried while none can be grown to the length (pinned neighbours).
 constexpr int kSeedsTried = 4096;
 
-bool Evictable(const Entry* entry) { return entry != nullptr && entry->tracked; }
+bool Evictable(const Entry* entry) {
+  return entry != nullptr && entry->tracked && entry->holds == 0;
+}
 
 }  // namespace
 
@@ -68,10 +70,10 @@ void SegmentIndex::Drop(Entry* entry, MissReason reason) {
   }
   entry->dropped = true;
   Entries::node_type node = entries_.extract(entry->key);
-  if (entry->pins > 0) {
+  if (entry->pins == 0) policy_->Remove(entry);
+  if (entry->pins > 0 || entry->holds > 0) {
     dropped_.emplace(entry, std::move(node));
   } else {
-    policy_->Remove(entry);
     FreeSlot(entry->extent);
   }
   SetGauges();
@@ -102,13 +104,26 @@ void SegmentIndex::Unpin(Entry* entry) {
   EMBER_CHECK(entry->pins > 0, "unpinned more often than pinned");
   if (--entry->pins > 0) return;
   --pinned_;
-  if (entry->dropped) {
-    FreeSlot(entry->extent);
-    dropped_.erase(entry);
-  } else {
+  if (!entry->dropped) {
     policy_->Add(entry);
+  } else if (entry->holds == 0) {
+    FreeDropped(entry);
   }
   SetGauges();
+}
+
+void SegmentIndex::Unhold(Entry* entry) {
+  EMBER_CHECK(entry->holds > 0, "released more often than held");
+  if (--entry->holds == 0 && entry->dropped && entry->pins == 0) FreeDropped(entry);
+}
+
+void SegmentIndex::FreeDropped(Entry* entry) {
+  FreeSlot(entry->extent);
+  dropped_.erase(entry);
+}
+
+void SegmentIndex::VisitVictims(const std::function<bool(const Entry&)>& visit) const {
+  policy_->VisitVictims([&](EvictionHook* hook) { return visit(*static_cast<Entry*>(hook)); });
 }
 
 ByteSpan SegmentIndex::Payload(const Entry& entry) const {
@@ -124,6 +139,7 @@ std::optional<SegmentIndex::Window> SegmentIndex::CheapestWindow(uint64_t length
   if (length > memory_->capacity()) return best;
   int tried = 0;
   policy_->VisitVictims([&](EvictionHook* hook) {
+    if (!Evictable(static_cast<Entry*>(hook))) return true;  // held for a moment
     auto seed = slots_.find(static_cast<Entry*>(hook)->extent.offset);
     std::optional<Window> window =
         WindowAround(seed, length, best ? best->worth : std::numeric_limits<uint64_t>::max());
@@ -174,6 +190,16 @@ void SegmentIndex::SetGauges() {
   metrics_->used_bytes.Set(static_cast<double>(memory_->used()));
   metrics_->segments.Set(static_cast<double>(entries_.size()));
   metrics_->pinned_segments.Set(static_cast<double>(pinned_));
+}
+
+SegmentRecord Hold::record() const {
+  return {.key = entry_->key,
+          .generation = entry_->generation,
+          .tenant_hash = entry_->tenant_hash,
+          .purge_epoch = entry_->epoch,
+          .created_ms = entry_->created_ms,
+          .payload_length = static_cast<uint32_t>(entry_->payload_length),
+          .header_length = entry_->header_length};
 }
 
 }  // namespace ember::kv

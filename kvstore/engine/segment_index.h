@@ -17,6 +17,7 @@
 #include "kvstore/engine/engine_observer.h"
 #include "kvstore/engine/entry.h"
 #include "kvstore/engine/forgotten_keys.h"
+#include "kvstore/engine/segment_record.h"
 
 namespace ember::kv {
 
@@ -31,6 +32,8 @@ class SegmentIndex {
 
   Entry* Find(const BlockKey& key);
   MissReason ReasonFor(const BlockKey& key) const { return forgotten_.Reason(key); }
+  // Why a key that is not stored here is gone.
+  void Remember(const BlockKey& key, MissReason reason) { forgotten_.Add(key, reason); }
 
   // Room for `length` bytes, evicting if need be. Nothing when what may be evicted is not enough.
   std::optional<Extent> Allocate(uint64_t length);
@@ -48,6 +51,10 @@ class SegmentIndex {
   void Touch(Entry* entry);
   void Pin(Entry* entry);
   void Unpin(Entry* entry);
+  void Hold(Entry* entry) { ++entry->holds; }
+  void Unhold(Entry* entry);
+  // The evictable segments, the first to go first, until `visit` returns false.
+  void VisitVictims(const std::function<bool(const Entry&)>& visit) const;
 
   ByteSpan Payload(const Entry& entry) const;
   ByteSpan Header(const Entry& entry) const;
@@ -72,6 +79,7 @@ class SegmentIndex {
   std::optional<Window> WindowAround(Slots::iterator seed, uint64_t length, uint64_t max_worth);
   void Evict(const Window& window);
   void FreeSlot(const Extent& extent);
+  void FreeDropped(Entry* entry);
   void SetGauges();
 
   SegmentMemory* const memory_;
@@ -105,6 +113,36 @@ class Pin {
   ByteSpan payload() const { return index_->Payload(*entry_); }
   // The encoded SegmentHeader.
   ByteSpan header() const { return index_->Header(*entry_); }
+
+ private:
+  SegmentIndex* index_ = nullptr;
+  Entry* entry_ = nullptr;
+};
+
+// As a Pin, for the node's own work on a segment: eviction passes it over, but it is no use of it.
+class Hold {
+ public:
+  Hold() = default;
+  Hold(SegmentIndex* index, Entry* entry) : index_(index), entry_(entry) { index_->Hold(entry_); }
+  Hold(Hold&& other) noexcept
+      : index_(other.index_), entry_(std::exchange(other.entry_, nullptr)) {}
+  Hold& operator=(Hold&& other) noexcept {
+    std::swap(index_, other.index_);
+    std::swap(entry_, other.entry_);
+    return *this;
+  }
+  ~Hold() {
+    if (entry_ != nullptr) index_->Unhold(entry_);
+  }
+
+  bool held() const { return entry_ != nullptr; }
+  // It has left the index meanwhile: nobody is to get it any more.
+  bool dropped() const { return entry_->dropped; }
+  ByteSpan payload() const { return index_->Payload(*entry_); }
+  // Payload, encoded SegmentHeader, zeros up to the end of the extent.
+  ByteSpan extent() const { return index_->memory().At(entry_->extent); }
+  SegmentRecord record() const;
+  const Checksum& checksum() const { return entry_->checksum; }
 
  private:
   SegmentIndex* index_ = nullptr;

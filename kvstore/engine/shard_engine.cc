@@ -58,6 +58,12 @@ ShardEngine::Reservation ShardEngine::Reserve(OwnerId owner, ByteSpan encoded_he
   MissReason reason;
   if (Entry* entry = Lookup(header->key, &reason)) {
     index_.Touch(entry);
+    OfferBelow(entry, /*used_again=*/true);
+    metrics_->put_have.Add();
+    return {.have = true};
+  }
+  if (const DiskEntry* entry = FindOnDisk(header->key, &reason)) {
+    disk_.CountUse(*entry);
     metrics_->put_have.Add();
     return {.have = true};
   }
@@ -89,8 +95,10 @@ AttemptToken ShardEngine::OpenAttempt(OwnerId owner, const SegmentHeader& header
   attempt.entry.created_ms = wall_clock_->NowMs();
   attempt.entry.expires_at = ExpiryOf(header.key.ns, attempt.entry.created_ms);
   attempt.last_progress = clock_->Now();
-  std::ranges::copy(encoded_header,
-                    index_.memory().At(extent).subspan(header.payload_length).begin());
+  const MutableByteSpan tail = index_.memory().At(extent).subspan(header.payload_length);
+  std::ranges::copy(encoded_header, tail.begin());
+  // What was there before must not reach the disk along with it.
+  std::ranges::fill(tail.subspan(encoded_header.size()), std::byte{0});
   reserved_bytes_ += extent.length;
   const AttemptToken token{random_->Next(), random_->Next()};
   writer_of_[header.key] = token;
@@ -102,6 +110,12 @@ AttemptToken ShardEngine::OpenAttempt(OwnerId owner, const SegmentHeader& header
 Attempt* ShardEngine::FindAttempt(OwnerId owner, const AttemptToken& token) {
   Attempt* attempt = attempts_.Find(token, owner);
   return attempt == nullptr || attempt->expired ? nullptr : attempt;
+}
+
+std::optional<BlockKey> ShardEngine::KeyOf(OwnerId owner, const AttemptToken& token) {
+  const Attempt* attempt = FindAttempt(owner, token);
+  if (attempt == nullptr) return std::nullopt;
+  return attempt->entry.key;
 }
 
 Result<WriteGrant> ShardEngine::BeginWrite(OwnerId owner, const AttemptToken& token,
@@ -143,9 +157,10 @@ StatusCode ShardEngine::Commit(OwnerId owner, const AttemptToken& token) {
   EMBER_CHECK(!attempt->writing, "an owner does one thing at a time");
   const StatusCode verdict = Verdict(*attempt);
   MissReason reason;
-  const bool have = Lookup(attempt->entry.key, &reason) != nullptr;
+  const bool have = Lookup(attempt->entry.key, &reason) != nullptr ||
+                    FindOnDisk(attempt->entry.key, &reason) != nullptr;
   const bool publish = verdict == StatusCode::kOk && !have;
-  if (publish) index_.Publish(attempt->entry);
+  if (publish) OfferBelow(index_.Publish(attempt->entry), /*used_again=*/false);
   if (verdict == StatusCode::kOk) (have ? metrics_->put_have : metrics_->put_stored).Add();
   CloseAttempt(token, attempt, /*keep_extent=*/publish);
   return verdict;
@@ -202,43 +217,57 @@ ShardEngine::Matched ShardEngine::Match(OwnerId owner, std::span<const BlockKey>
                                         Duration lease) {
   Matched out;
   out.keys.reserve(keys.size());
-  std::vector<Entry*> present;
+  Lease present;
+  size_t hits = 0;
   for (const BlockKey& key : keys) {
     MissReason reason;
     Entry* entry = Lookup(key, &reason);
+    const DiskEntry* on_disk = entry == nullptr ? FindOnDisk(key, &reason) : nullptr;
+    if (on_disk != nullptr) {
+      disk_.CountUse(*on_disk);
+      if (lease > Duration::zero()) present.regions.emplace_back(&disk_, on_disk->region);
+      ++hits;
+      out.keys.push_back({.payload_length = on_disk->record.payload_length,
+                          .generation = on_disk->record.generation,
+                          .tier = Tier::kDisk});
+      continue;
+    }
     if (entry == nullptr) {
       metrics_->misses[static_cast<size_t>(reason)]->Add();
       out.keys.push_back({.miss = reason});
       continue;
     }
     index_.Touch(entry);
-    present.push_back(entry);
+    OfferBelow(entry, /*used_again=*/true);
+    present.entries.push_back(entry);
+    ++hits;
     out.keys.push_back({.payload_length = entry->payload_length, .generation = entry->generation});
   }
-  metrics_->hits.Add(present.size());
-  if (lease > Duration::zero() && !present.empty()) {
+  metrics_->hits.Add(hits);
+  if (lease > Duration::zero() && hits > 0) {
     out.lease_id = TakeLease(owner, std::move(present), lease);
   }
   return out;
 }
 
-uint64_t ShardEngine::TakeLease(OwnerId owner, std::vector<Entry*> entries, Duration duration) {
+uint64_t ShardEngine::TakeLease(OwnerId owner, Lease lease, Duration duration) {
   uint64_t new_bytes = 0;
+  const std::vector<Entry*>& entries = lease.entries;
   for (const Entry* entry : entries) new_bytes += entry->leases == 0 ? entry->extent.length : 0;
   const auto limit = static_cast<uint64_t>(options_.max_leased_share * index_.memory().capacity());
   if (leases_.size() >= options_.max_leases || leased_bytes_ + new_bytes > limit ||
-      leased_keys_ + entries.size() > options_.max_leased_keys) {
+      leased_keys_ + lease.keys() > options_.max_leased_keys) {
     return 0;
   }
   for (Entry* entry : entries) {
     if (entry->leases++ == 0) leased_bytes_ += entry->extent.length;
     index_.Pin(entry);
   }
-  leased_keys_ += entries.size();
+  leased_keys_ += lease.keys();
   uint64_t id = 0;
   while (id == 0 || leases_.Find(id) != nullptr) id = random_->Next();
   leases_.Insert(id, owner, clock_->Now() + std::min(duration, options_.max_lease),
-                 Lease{std::move(entries)});
+                 std::move(lease));
   SetGauges();
   return id;
 }
@@ -250,7 +279,7 @@ void ShardEngine::Release(uint64_t lease_id) {
     if (--entry->leases == 0) leased_bytes_ -= entry->extent.length;
     index_.Unpin(entry);
   }
-  leased_keys_ -= lease->entries.size();
+  leased_keys_ -= lease->keys();
   leases_.Erase(lease_id);
   SetGauges();
 }
@@ -258,12 +287,11 @@ void ShardEngine::Release(uint64_t lease_id) {
 ShardEngine::Found ShardEngine::Get(const BlockKey& key) {
   MissReason reason;
   Entry* entry = Lookup(key, &reason);
-  if (entry == nullptr) {
-    metrics_->misses[static_cast<size_t>(reason)]->Add();
-    return {.miss = reason, .pin = {}};
-  }
-  metrics_->hits.Add();
-  return {.miss = MissReason::kNone, .pin = Pin(&index_, entry)};
+  if (entry == nullptr && FindOnDisk(key, &reason) != nullptr) return {.on_disk = true};
+  CountLookup(entry == nullptr ? reason : MissReason::kNone);
+  if (entry == nullptr) return {.miss = reason};
+  OfferBelow(entry, /*used_again=*/true);
+  return {.pin = Pin(&index_, entry)};
 }
 
 bool ShardEngine::ReportCorrupt(const BlockKey& key, const GenerationId& generation) {
@@ -294,6 +322,7 @@ size_t ShardEngine::Purge(const PurgeScope& scope, uint64_t epoch) {
     index_.Drop(entry, MissReason::kPurged);
     ++dropped;
   });
+  dropped += PurgeDisk(scope, epoch);
   metrics_->purges.Add();
   metrics_->purged_segments.Add(dropped);
   if (observer_ != nullptr) observer_->Purged(scope, epoch);
@@ -347,6 +376,7 @@ void ShardEngine::ExpireDue() {
   sweep_cursor_ = index_.Visit(sweep_cursor_, options_.sweep_extents, [&](Entry* entry) {
     if (entry->expires_at <= now) DropExpired(entry);
   });
+  SweepDisk();
 }
 
 void ShardEngine::SetGauges() {

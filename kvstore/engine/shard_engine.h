@@ -17,7 +17,10 @@
 #include <vector>
 
 #include "kvstore/engine/deadline_table.h"
+#include "kvstore/engine/disk_index.h"
 #include "kvstore/engine/engine_options.h"
+#include "kvstore/engine/lower_tier.h"
+#include "kvstore/engine/promotion.h"
 #include "kvstore/engine/segment_index.h"
 #include "kvstore/engine/tombstones.h"
 #include "kvstore/engine/ttl_table.h"
@@ -52,11 +55,14 @@ class ShardEngine {
   // not all written. kNotFound: never opened, over by its deadline, or purged meanwhile.
   StatusCode Commit(OwnerId owner, const AttemptToken& token);
   void Abort(OwnerId owner, const AttemptToken& token);
+  // Of an open put; nothing when there is no such one of this owner.
+  std::optional<BlockKey> KeyOf(OwnerId owner, const AttemptToken& token);
 
   struct Presence {
     MissReason miss = MissReason::kNone;  // kNone = present
     uint64_t payload_length = 0;
     GenerationId generation;
+    Tier tier = Tier::kMemory;  // the fastest that has it
   };
   struct Matched {
     uint64_t lease_id = 0;  // 0: none asked for, nothing present, or a bound is reached
@@ -67,7 +73,8 @@ class ShardEngine {
 
   struct Found {
     MissReason miss = MissReason::kNone;
-    Pin pin;  // held on a hit
+    Pin pin = {};          // held on a hit
+    bool on_disk = false;  // no miss: it has to be loaded, see LowerTier; not counted yet
   };
   Found Get(const BlockKey& key);
   // A reader found other bytes than the checksum says: looks itself, and drops a bad copy. True if
@@ -100,6 +107,32 @@ class ShardEngine {
   uint64_t VisitStored(uint64_t cursor, size_t limit,
                        const std::function<void(const BlockKey&, const GenerationId&)>& visit);
 
+  // ---- the tier below the memory. Segments there are found by Match and Reserve as those in
+  // memory.
+
+  // Null for none.
+  void SetLowerTier(LowerTier* tier) { lower_tier_ = tier; }
+  DiskIndex& disk() { return disk_; }
+  // Null: a miss, for *reason. What has expired leaves the index here.
+  const DiskEntry* FindOnDisk(const BlockKey& key, MissReason* reason);
+  // A record lies there. False, and it is not listed: it was purged, has expired, or is there
+  // already.
+  bool AddToDisk(const SegmentRecord& record, RegionId region, uint64_t offset);
+  // It must be listed.
+  void DropFromDisk(const BlockKey& key, MissReason reason);
+  void EvictRegion(RegionId region, const std::function<void(const DiskEntry&)>& evicted);
+  bool IsStored(const BlockKey& key) { return index_.Find(key) != nullptr; }
+  // Of a segment in memory; nothing if it isn't there. Neither is counted as a get.
+  std::optional<Hold> HoldStored(const BlockKey& key);
+  std::optional<Pin> PinStored(const BlockKey& key);
+  // The segments in memory that may be evicted, the first to go first, until `visit` returns false.
+  void VisitColdest(const std::function<bool(const BlockKey& key, uint64_t bytes)>& visit) const;
+  // Room for a segment that is read from below. Nothing when what is in use leaves none.
+  std::optional<Promotion> BeginPromotion(const SegmentRecord& record);
+  // How a Get that found a segment on disk has ended.
+  void CountLookup(MissReason miss);
+  const SegmentMemory& memory() const { return index_.memory(); }
+
   // Ends what the owner left open. It must hold no WriteGrant any more.
   void Disconnect(OwnerId owner);
   // Ends what is past its deadline, and looks through a part of what is stored for segments whose
@@ -116,8 +149,11 @@ class ShardEngine {
 
  private:
   friend class WriteGrant;
+  friend class Promotion;
   struct Lease {
     std::vector<Entry*> entries;
+    std::vector<RegionPin> regions;  // of segments that were on disk only
+    size_t keys() const { return entries.size() + regions.size(); }
   };
 
   // Null: a miss, for *reason.
@@ -135,7 +171,13 @@ class ShardEngine {
   // For everybody but a WriteGrant that is out; `how` counts it.
   void EndAttempt(const AttemptToken& token, Counter* how);
   void EndWrite(const AttemptToken& token, Attempt* attempt);
-  uint64_t TakeLease(OwnerId owner, std::vector<Entry*> entries, Duration duration);
+  uint64_t TakeLease(OwnerId owner, Lease lease, Duration duration);
+  void OfferBelow(Entry* entry, bool used_again);
+  void NoteGoneFromDisk(const BlockKey& key, const GenerationId& generation, MissReason reason);
+  size_t PurgeDisk(const PurgeScope& scope, uint64_t epoch);
+  void SweepDisk();
+  MissReason PublishPromoted(const SegmentRecord& record, const Extent& extent, Pin* pin,
+                             bool* published);
   void SetGauges();
 
   const EngineOptions options_;
@@ -144,10 +186,13 @@ class ShardEngine {
   RandomSource* const random_;
   EngineMetrics* const metrics_;
   SegmentIndex index_;
+  DiskIndex disk_;
+  LowerTier* lower_tier_ = nullptr;
   Tombstones tombstones_;
   TtlTable ttl_;
   EngineObserver* observer_ = nullptr;
   uint64_t sweep_cursor_ = 0;
+  size_t disk_sweep_slot_ = 0;
   DeadlineTable<AttemptToken, Attempt> attempts_;
   std::unordered_map<BlockKey, AttemptToken> writer_of_;  // the newest attempt of each open key
   DeadlineTable<uint64_t, Lease> leases_;

@@ -10,6 +10,9 @@ constexpr size_t kReceivePiece = 256 << 10;
 // How much a peer that broke the protocol may still send while it reads why it is being closed.
 constexpr uint64_t kFarewellBytes = 1 << 20;
 
+// How far ahead of the reply segments are read from disk, at most.
+constexpr size_t kPrefetchKeys = 64;
+
 double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 std::vector<AttemptToken> Tokens(const std::vector<wire::AttemptToken>& tokens) {
@@ -128,7 +131,7 @@ io::Task<Status> DataConnection::Handle(const Frame& frame) {
     case FrameType::kReserve:
       co_return HandleReserve(frame);
     case FrameType::kCommit:
-      co_return HandleCommit(frame);
+      co_return co_await HandleCommit(frame);
     case FrameType::kAbort:
       co_return HandleAbort(frame);
     case FrameType::kRelease:
@@ -208,16 +211,33 @@ io::Task<Status> DataConnection::ReceiveInto(WriteGrant* grant) {
   co_return OkStatus();
 }
 
-Status DataConnection::HandleCommit(const Frame& frame) {
+io::Task<Status> DataConnection::HandleCommit(const Frame& frame) {
+  const uint64_t request_id = frame.header.request_id;
   Result<wire::Commit> commit = wire::Decode<wire::Commit>(frame.meta);
-  if (!commit.ok()) return commit.status();
+  if (!commit.ok()) co_return commit.status();
   wire::CommitReply reply;
+  std::vector<BlockKey> published;
+  std::vector<size_t> places;  // of those, in the reply
   for (const AttemptToken& token : Tokens(commit->tokens)) {
-    reply.entries.push_back({context_->engine->Commit(id_, token), AckLevel::kMemory});
+    const std::optional<BlockKey> key = context_->engine->KeyOf(id_, token);
+    const StatusCode code = context_->engine->Commit(id_, token);
+    if (code == StatusCode::kOk) {
+      published.push_back(*key);
+      places.push_back(reply.entries.size());
+    }
+    reply.entries.push_back({code, AckLevel::kMemory});
   }
-  replies_.Add(wire::FrameType::kCommitReply, frame.header.request_id, Encode(reply));
+  if (commit->ack == AckLevel::kDisk && context_->disk != nullptr && !published.empty()) {
+    // Who waits for an earlier answer must not wait for the disk too.
+    EMBER_CO_RETURN_IF_ERROR(co_await replies_.Flush());
+    const std::vector<StatusCode> durable = co_await context_->disk->Persist(std::move(published));
+    for (size_t i = 0; i < durable.size(); ++i) {
+      if (durable[i] == StatusCode::kOk) reply.entries[places[i]].level = AckLevel::kDisk;
+    }
+  }
+  replies_.Add(wire::FrameType::kCommitReply, request_id, Encode(reply));
   context_->metrics->put_seconds.Observe(Seconds(context_->loop->Now() - reserved_at_));
-  return OkStatus();
+  co_return OkStatus();
 }
 
 Status DataConnection::HandleAbort(const Frame& frame) {
@@ -248,15 +268,29 @@ io::Task<Status> DataConnection::HandleGet(const Frame& frame) {
   Result<wire::Get> get = wire::Decode<wire::Get>(frame.meta);
   if (!get.ok()) co_return get.status();
   for (uint32_t i = 0; i < get->items.size(); ++i) {
-    AddGetReply(request_id, i, get->items[i]);
+    ShardEngine::Found found = context_->engine->Get(get->items[i].key);
+    if (found.on_disk) {
+      PrefetchFrom(std::span(get->items).subspan(i));
+      // What is ready need not wait for the disk.
+      EMBER_CO_RETURN_IF_ERROR(co_await replies_.Flush());
+      found = co_await context_->disk->Load(get->items[i].key);
+    }
+    AddGetReply(request_id, i, get->items[i], std::move(found));
     if (replies_.full()) EMBER_CO_RETURN_IF_ERROR(co_await replies_.Flush());
   }
   context_->metrics->get_seconds.Observe(Seconds(context_->loop->Now() - start));
   co_return OkStatus();
 }
 
-void DataConnection::AddGetReply(uint64_t request_id, uint32_t index, const wire::GetItem& item) {
-  ShardEngine::Found found = context_->engine->Get(item.key);
+void DataConnection::PrefetchFrom(std::span<const wire::GetItem> items) {
+  std::array<BlockKey, kPrefetchKeys> keys;
+  const size_t count = std::min(keys.size(), items.size());
+  for (size_t i = 0; i < count; ++i) keys[i] = items[i].key;
+  context_->disk->Prefetch(std::span(keys).first(count));
+}
+
+void DataConnection::AddGetReply(uint64_t request_id, uint32_t index, const wire::GetItem& item,
+                                 ShardEngine::Found found) {
   wire::GetReply reply{.index = index, .miss = found.miss, .header = {}, .offset = item.offset};
   ByteSpan payload = found.pin.held() ? found.pin.payload() : ByteSpan();
   // Who asks for bytes past the end has another layout in mind.

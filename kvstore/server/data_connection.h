@@ -40,13 +40,15 @@ class DataConnection {
   io::Task<Status> Handle(const Frame& frame);
   io::Task<Status> HandleWrite(const Frame& frame);
   io::Task<Status> HandleGet(const Frame& frame);
+  io::Task<Status> HandleCommit(const Frame& frame);
   Status HandleMatch(const Frame& frame);
   Status HandleReserve(const Frame& frame);
-  Status HandleCommit(const Frame& frame);
   Status HandleAbort(const Frame& frame);
   Status HandleRelease(const Frame& frame);
   Status HandleReportCorrupt(const Frame& frame);
-  void AddGetReply(uint64_t request_id, uint32_t index, const wire::GetItem& item);
+  void PrefetchFrom(std::span<const wire::GetItem> items);
+  void AddGetReply(uint64_t request_id, uint32_t index, const wire::GetItem& item,
+                   ShardEngine::Found found);
   io::Task<Status> ReceiveInto(WriteGrant* grant);
   io::Task<void> SayFarewell(const Status& why);
 

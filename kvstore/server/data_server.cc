@@ -12,7 +12,7 @@ constexpr Duration kLogInterval = seconds(1);
 }  // namespace
 
 Result<std::unique_ptr<DataServer>> DataServer::Listen(io::Loop* loop, ShardEngine* engine,
-                                                       ServerMetrics* metrics,
+                                                       DiskTier* disk, ServerMetrics* metrics,
                                                        DataServerOptions options) {
   Result<std::unique_ptr<io::Listener>> listener = loop->Listen(options.listen);
   if (!listener.ok()) return listener.status();
@@ -20,8 +20,11 @@ Result<std::unique_ptr<DataServer>> DataServer::Listen(io::Loop* loop, ShardEngi
     options.members.push_back(
         {.id = options.node_id, .host = options.listen.host, .port = (*listener)->port()});
   }
-  ServerContext context{
-      .loop = loop, .engine = engine, .metrics = metrics, .options = std::move(options)};
+  ServerContext context{.loop = loop,
+                        .engine = engine,
+                        .metrics = metrics,
+                        .options = std::move(options),
+                        .disk = disk};
   return std::unique_ptr<DataServer>(new DataServer(std::move(context), *std::move(listener)));
 }
 

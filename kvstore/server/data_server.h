@@ -16,8 +16,9 @@ namespace ember::kv {
 class DataServer {
  public:
   // Binds the address: clients queue up. kUnavailable with the system's reason when it is not free.
+  // `disk` may be null: memory only.
   static Result<std::unique_ptr<DataServer>> Listen(io::Loop* loop, ShardEngine* engine,
-                                                    ServerMetrics* metrics,
+                                                    DiskTier* disk, ServerMetrics* metrics,
                                                     DataServerOptions options);
   // Takes connections. `shard_ports`: of the node's shards, by number; empty: this one alone.
   void Serve(std::vector<uint16_t> shard_ports = {});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/io/loop.h"
+#include "kvstore/disk/disk_tier.h"
 #include "kvstore/engine/shard_engine.h"
 #include "kvstore/server/data_server_options.h"
 #include "kvstore/server/server_metrics.h"
@@ -13,6 +14,7 @@ struct ServerContext {
   ShardEngine* engine = nullptr;
   ServerMetrics* metrics = nullptr;
   DataServerOptions options;
+  DiskTier* disk = nullptr;  // null: memory only
   std::vector<uint16_t> shard_ports = {};
   size_t large_message_bytes = 0;  // held now; see max_large_message_bytes
 };

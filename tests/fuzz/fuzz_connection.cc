@@ -2,6 +2,7 @@
 // engine. The input is a script: each step is an opcode, a key, and a length; so that deep states
 // (reserved, half written, committed, leased) are reached as well as broken frames. At the end
 // nothing may be left open, and whatever is stored has the bytes its header promises.
+#include <cstdlib>
 #include <deque>
 
 #include "kvstore/engine/lru_policy.h"
@@ -23,6 +24,8 @@ class FuzzLoop final : public io::Loop {
   io::Task<Result<std::unique_ptr<io::Stream>>> Connect(io::Endpoint, Duration) override {
     co_return UnavailableError("none");
   }
+  io::FileSystem& files() override { std::abort(); }  // nothing here has a disk
+  Status RegisterMemory(MutableByteSpan) override { return OkStatus(); }
   std::unique_ptr<Timer> StartTimer(TimePoint, std::function<void()>) override { return nullptr; }
   io::Task<void> Sleep(Duration) override { co_return; }
   std::string_view backend() const override { return "fuzz"; }

@@ -56,7 +56,8 @@ class ServerTest : public ::testing::TestWithParam<io::Backend> {
         std::make_unique<ShardEngine>(settings.engine, arena_.get(), std::make_unique<LruPolicy>(),
                                       &thread_->loop(), &wall_clock_, &random_, &engine_metrics_);
     const Status started = io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
-      auto server = DataServer::Listen(&thread_->loop(), engine_.get(), &metrics_, settings.server);
+      auto server =
+          DataServer::Listen(&thread_->loop(), engine_.get(), nullptr, &metrics_, settings.server);
       if (!server.ok()) co_return server.status();
       server_ = *std::move(server);
       server_->Serve();

@@ -1,0 +1,42 @@
+// MemoryCatalog: a Catalog without a file, that a test reads, loses and lets fail. What one run has
+// written the next one finds. One loop's thread.
+#pragma once
+
+#include "kvstore/disk/catalog.h"
+
+namespace ember::kv::testing {
+
+class MemoryCatalog final : public Catalog {
+ public:
+  CatalogContents TakeContents(uint32_t shard) override { return contents[shard]; }
+  void Write(io::Loop* loop, CatalogBatch batch, std::function<void(Status)> done) override {
+    if (failing) {
+      loop->Post([done] { done(UnavailableError("the test says no")); });
+      return;
+    }
+    if (!frozen) Apply(batch);
+    loop->Post([done] { done(OkStatus()); });
+  }
+
+  std::map<uint32_t, CatalogContents> contents;
+  bool frozen = false;  // says yes and keeps nothing: a catalog that is behind
+  bool failing = false;
+
+ private:
+  void Apply(const CatalogBatch& batch) {
+    CatalogContents& mine = contents[batch.shard];
+    for (uint32_t region : batch.removed_regions) mine.regions.erase(region);
+    for (const auto& [region, offset] : batch.removed_records) {
+      std::erase_if(mine.regions[region].records,
+                    [&](const PlacedRecord& r) { return r.offset == offset; });
+    }
+    for (const auto& [region, row] : batch.regions) mine.regions[region].row = row;
+    for (const auto& [region, record] : batch.records) {
+      auto& records = mine.regions[region].records;
+      std::erase_if(records, [&](const PlacedRecord& r) { return r.offset == record.offset; });
+      records.push_back(record);
+    }
+  }
+};
+
+}  // namespace ember::kv::testing
