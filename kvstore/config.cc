@@ -12,9 +12,11 @@ constexpr uint64_t kMinMemory = 1 << 20;
 constexpr uint64_t kMaxMemory = 1ull << 44;
 
 constexpr char kDescription[] =
-    "A storage node of EmberKV: keeps KV-cache segments in memory under a hard cap, and serves "
-    "them\n"
-    "over framed TCP. It may always miss and never lies; losing it costs time, never an answer.";
+    "A storage node of EmberKV: keeps KV-cache segments in memory and on disk under hard caps, "
+    "and\n"
+    "serves them over framed TCP. It may always miss and never lies; losing it costs time, never "
+    "an\n"
+    "answer.";
 
 constexpr char kFooter[] =
     "Sizes take KiB, MiB, GiB (or KB, MB, GB). Addresses are HOST:PORT or [IPV6]:PORT; port 0 "
@@ -24,18 +26,23 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  ember-store                                     one node on loopback, 512 MiB\n"
     "  ember-store --memory=8GiB --prealloc            memory taken at start, not at first use\n"
+    "  ember-store --data=/var/lib/ember --disk=100GiB there again after a restart\n"
     "  ember-store --node-id=s1 --listen=10.0.0.1:7101 \\\n"
     "      --peers=s1=10.0.0.1:7101,s2=10.0.0.2:7101   one of a static cluster; the same list on "
     "each\n"
     "  curl -s http://127.0.0.1:7301/metrics           what it does\n"
     "\n"
-    "SIGTERM or SIGINT stops it: requests that have arrived are answered first. Exit codes: 0 "
+    "SIGTERM or SIGINT stops it: requests that have arrived are answered first, and what is not "
+    "on\n"
+    "disk yet is written. Exit codes: 0 "
     "stopped,\n"
     "1 could not start, 2 wrong command line.";
 
 // What the flags say, before it is understood.
 struct RawFlags {
   std::string listen, grpc, admin, memory, max_segment, peers, io;
+  std::string data, disk, disk_write, scrub_rate, ttl;
+  std::vector<std::string> namespace_ttls;
 };
 
 Status ReadEndpoint(const char* flag, const std::string& text, io::Endpoint* out) {
@@ -82,6 +89,56 @@ Status CheckSizes(NodeConfig* config) {
   return OkStatus();
 }
 
+Status ReadDisk(const RawFlags& raw, NodeConfig* config) {
+  if (raw.data.empty()) {
+    for (const auto& [flag, text] :
+         {std::pair("--disk", &raw.disk), std::pair("--disk-write", &raw.disk_write),
+          std::pair("--scrub-rate", &raw.scrub_rate)}) {
+      if (!text->empty()) return InvalidError(std::string(flag) + " needs --data=DIR");
+    }
+    return OkStatus();
+  }
+  if (raw.disk.empty()) {
+    return InvalidError("--data needs --disk=SIZE, the cap of what is kept there");
+  }
+  DiskConfig disk{.directory = raw.data};
+  EMBER_RETURN_IF_ERROR(ReadSize("--disk", raw.disk, &disk.capacity_bytes));
+  EMBER_RETURN_IF_ERROR(ReadSize("--scrub-rate", raw.scrub_rate, &disk.scrub_bytes_per_second));
+  if (!raw.disk_write.empty()) {
+    Result<WritePolicy> policy = ParseWritePolicy(raw.disk_write);
+    if (!policy.ok()) return policy.status().WithContext("--disk-write");
+    disk.policy = *policy;
+  }
+  const Result<uint64_t> region = RegionBytesFor(
+      disk.capacity_bytes / config->shards, config->max_segment_bytes + kMaxSegmentHeaderBytes);
+  if (!region.ok()) {
+    return region.status().WithContext(config->shards == 1 ? "--disk" : "--disk, for each shard");
+  }
+  config->disk = std::move(disk);
+  return OkStatus();
+}
+
+Status ReadTtls(const RawFlags& raw, NodeConfig* config) {
+  if (!raw.ttl.empty()) {
+    const Result<Duration> ttl = ParseDuration(raw.ttl);
+    if (!ttl.ok()) return ttl.status().WithContext("--ttl");
+    config->ttl = *ttl;
+  }
+  for (const std::string& text : raw.namespace_ttls) {
+    const size_t equals = text.find('=');
+    NamespaceId ns;
+    if (equals == std::string::npos || !FromHex(text.substr(0, equals), ns.bytes).ok()) {
+      return InvalidError("--namespace-ttl: \"" + text +
+                          "\" is not HEX=DURATION, with the 32 hex "
+                          "digits of a namespace");
+    }
+    const Result<Duration> ttl = ParseDuration(text.substr(equals + 1));
+    if (!ttl.ok()) return ttl.status().WithContext("--namespace-ttl");
+    config->namespace_ttls.emplace_back(ns, *ttl);
+  }
+  return OkStatus();
+}
+
 Status CheckPeers(const NodeConfig& config) {
   if (!config.peers) {
     if (!IsWildcard(config.listen.host)) return OkStatus();
@@ -123,6 +180,8 @@ Status Understand(const RawFlags& raw, NodeConfig* config) {
   Result<cluster::View> alone = cluster::CheckedView(1, {self});
   if (!alone.ok()) return alone.status().WithContext("--node-id");
   EMBER_RETURN_IF_ERROR(CheckSizes(config));
+  EMBER_RETURN_IF_ERROR(ReadDisk(raw, config));
+  EMBER_RETURN_IF_ERROR(ReadTtls(raw, config));
   return CheckPeers(*config);
 }
 
@@ -149,6 +208,23 @@ Result<uint64_t> ParseByteSize(std::string_view text) {
   return InvalidError("\"" + std::string(text) + "\" is not a size such as 512MiB or 4GiB");
 }
 
+Result<Duration> ParseDuration(std::string_view text) {
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+  constexpr double kMaxSeconds = 100.0 * 365 * 86400;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit = text.substr(end - text.data());
+  if (error == std::errc() && number == 0 && unit.empty()) return Duration::zero();
+  for (const auto& [name, factor] : kUnits) {
+    if (error != std::errc() || unit != name) continue;
+    const double seconds = number * factor;
+    if (!(seconds >= 0 && seconds <= kMaxSeconds)) break;
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  }
+  return InvalidError("\"" + std::string(text) + "\" is not a time such as 30s, 10m, 24h or 7d");
+}
+
 ParsedConfig ParseConfig(int argc, const char* const* argv) {
   NodeConfig config;
   RawFlags raw;
@@ -168,6 +244,21 @@ ParsedConfig ParseConfig(int argc, const char* const* argv) {
       ->check(CLI::Range(1u, uint32_t{wire::kMaxShards}))
       ->capture_default_str();
   app.add_flag("--prealloc", config.prealloc, "Take all of --memory at start");
+  app.add_option("--data", raw.data,
+                 "Folder of the disk tier; what is in it is served again after a restart [none: "
+                 "memory only]");
+  app.add_option("--disk", raw.disk, "Cap of what is kept in --data");
+  app.add_option("--disk-write", raw.disk_write,
+                 "When a segment goes to disk: through (when put), second-use, demotion (before it "
+                 "leaves memory); a put that asks for the disk always does [through]");
+  app.add_option("--scrub-rate", raw.scrub_rate,
+                 "Bytes a second that are read back and checked in the background; 0: off [16MiB]");
+  app.add_option("--cluster", config.cluster,
+                 "Name of the cluster; a data directory of another one is refused");
+  app.add_option("--ttl", raw.ttl,
+                 "How long a segment may live: 30s, 10m, 24h, 7d; 0: for ever [0]");
+  app.add_option("--namespace-ttl", raw.namespace_ttls,
+                 "The same for one namespace, HEX=DURATION; repeatable");
   app.add_option("--max-segment", raw.max_segment,
                  "Largest payload accepted [64MiB, or what fits]");
   app.add_option("--peers", raw.peers,

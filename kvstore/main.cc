@@ -2,9 +2,12 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <sys/resource.h>
+
 #include <csignal>
 #include <cstdio>
 
+#include "kvstore/disk/rocks_catalog.h"
 #include "kvstore/node.h"
 #include "kvstore/server/admin_http.h"
 #include "kvstore/server/control_service.h"
@@ -13,6 +16,7 @@ namespace ember::kv {
 namespace {
 
 constexpr Duration kGrace = seconds(2);
+constexpr Duration kFlushGrace = seconds(20);  // less than what supervisors wait before they kill
 
 int Fail(const Status& why) {
   std::fprintf(stderr, "ember-store: %s\n", std::string(why.message()).c_str());
@@ -36,6 +40,20 @@ sigset_t BlockStopSignals() {
   return signals;
 }
 
+Result<std::unique_ptr<Catalog>> OpenCatalog(const std::string& folder, std::string* lost) {
+  Result<std::unique_ptr<RocksCatalog>> catalog = RocksCatalog::Open(folder, lost);
+  if (!catalog.ok()) return catalog.status();
+  return std::unique_ptr<Catalog>(*std::move(catalog));
+}
+
+// Every region file of the disk tier stays open, and every client is a descriptor.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 std::string Address(const std::optional<io::Endpoint>& asked, uint16_t port) {
   return asked ? io::Endpoint{asked->host, port}.ToString() : "off";
 }
@@ -43,7 +61,8 @@ std::string Address(const std::optional<io::Endpoint>& asked, uint16_t port) {
 int Run(const NodeConfig& config) {
   const sigset_t signals = BlockStopSignals();
   SetUpLog(config.log_level);
-  Result<std::unique_ptr<Node>> started = Node::Start(config);
+  RaiseDescriptorLimit();
+  Result<std::unique_ptr<Node>> started = Node::Start(config, OpenCatalog);
   if (!started.ok()) return Fail(started.status());
   Node& node = **started;
   if (!node.io_fallback().empty()) {
@@ -73,7 +92,7 @@ int Run(const NodeConfig& config) {
   sigwait(&signals, &signal);
   spdlog::info("stopping signal={}", signal);
   if (control) control->SetServing(false);
-  node.Stop(kGrace);
+  node.Stop(kGrace, kFlushGrace);
   spdlog::info("stopped");
   return 0;
 }

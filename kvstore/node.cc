@@ -1,6 +1,10 @@
 #include "kvstore/node.h"
 
+#include <spdlog/spdlog.h>
+
 #include <future>
+
+#include "kvstore/disk/data_directory.h"
 
 namespace ember::kv {
 namespace {
@@ -12,14 +16,17 @@ EngineOptions OptionsOfEngine(const NodeConfig& config) {
   options.max_leases = wire::kMaxLeases;
   options.max_lease = milliseconds(wire::kMaxLeaseMs);
   options.attempt_deadline = milliseconds(wire::kAttemptDeadlineMs);
+  options.ttl = config.ttl;
   return options;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Node>> Node::Start(const NodeConfig& config) {
+Result<std::unique_ptr<Node>> Node::Start(const NodeConfig& config,
+                                          const CatalogMaker& make_catalog) {
   std::unique_ptr<Node> node(new Node(config));
   EMBER_RETURN_IF_ERROR(node->MakeShards());
+  if (config.disk) EMBER_RETURN_IF_ERROR(node->OpenDisk(make_catalog).WithContext("--data"));
   EMBER_RETURN_IF_ERROR(node->Listen().WithContext("--listen"));
   return node;
 }
@@ -40,6 +47,9 @@ Status Node::MakeShards() {
                                .backend = config_.backend};
     Result<std::unique_ptr<Shard>> shard = Shard::Make(options, &registry_);
     if (!shard.ok()) return shard.status();
+    for (const auto& [ns, ttl] : config_.namespace_ttls) {
+      EMBER_RETURN_IF_ERROR((*shard)->SetTtl(ns, ttl).WithContext("--namespace-ttl"));
+    }
     shards_.push_back(*std::move(shard));
   }
   return OkStatus();
@@ -70,15 +80,55 @@ Status Node::Listen() {
   return OkStatus();
 }
 
+Status Node::OpenDisk(const CatalogMaker& make_catalog) {
+  const std::string& directory = config_.disk->directory;
+  Result<std::unique_ptr<DirectoryLock>> lock = DirectoryLock::Take(directory);
+  if (!lock.ok()) return lock.status();
+  directory_lock_ = *std::move(lock);
+  DiskOptions options{
+      .directory = directory,
+      .identity = {config_.cluster, config_.node_id, config_.shards},
+      .capacity_bytes = config_.disk->capacity_bytes / config_.shards,
+      .policy = config_.disk->policy,
+      .scrub_bytes_per_second = config_.disk->scrub_bytes_per_second / config_.shards};
+  const Result<uint64_t> region_bytes =
+      RegionBytesFor(options.capacity_bytes, config_.max_segment_bytes + kMaxSegmentHeaderBytes);
+  if (!region_bytes.ok()) return region_bytes.status();
+  options.region_bytes = *region_bytes;
+  io::Loop& loop = shards_.front()->loop();
+  EMBER_RETURN_IF_ERROR(io::RunOnLoop<Status>(
+      loop, [&] { return PrepareDirectory(&loop.files(), directory, options.identity); }));
+  std::string lost;
+  Result<std::unique_ptr<Catalog>> catalog = make_catalog(CatalogFolder(directory), &lost);
+  if (!catalog.ok()) return catalog.status();
+  if (!lost.empty()) {
+    spdlog::warn("catalog lost, the regions are read instead reason=\"{}\"", lost);
+  }
+  catalog_ = *std::move(catalog);
+  disk_metrics_ = std::make_unique<DiskMetrics>(&registry_);
+  std::vector<std::future<Status>> opening;
+  for (const auto& shard : shards_) {
+    options.shard = static_cast<uint32_t>(opening.size());
+    opening.push_back(std::async(std::launch::async, [this, &shard, options] {
+      return shard->OpenDisk(options, catalog_.get(), disk_metrics_.get());
+    }));
+  }
+  Status status;
+  for (auto& opened : opening) {
+    if (Status one = opened.get(); !one.ok()) status = one;
+  }
+  return status;
+}
+
 bool Node::alive() const {
   return std::ranges::all_of(shards_, [](const auto& shard) { return shard->alive(); });
 }
 
 // At once, so that the grace is one for all.
-void Node::Stop(Duration grace) {
+void Node::Stop(Duration grace, Duration flush_grace) {
   std::vector<std::future<void>> stopping;
   for (const auto& shard : shards_) {
-    stopping.push_back(std::async(std::launch::async, [&] { shard->Stop(grace); }));
+    stopping.push_back(std::async(std::launch::async, [&] { shard->Stop(grace, flush_grace); }));
   }
 }
 

@@ -3,23 +3,32 @@
 // Concurrency: any thread but the shards'. Life: the destructor stops without grace.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "kvstore/config.h"
+#include "kvstore/disk/directory_lock.h"
 #include "kvstore/shard.h"
 
 namespace ember::kv {
 
 class Node {
  public:
-  // Takes the memory and listens. Errors name the flag at fault.
-  static Result<std::unique_ptr<Node>> Start(const NodeConfig& config);
+  // Makes the catalog of a data directory's folder; `*lost` says why an earlier one is not used any
+  // more.
+  using CatalogMaker =
+      std::function<Result<std::unique_ptr<Catalog>>(const std::string& folder, std::string* lost)>;
+
+  // Takes the memory and what is in the data directory, and listens. Errors name the flag at fault.
+  // `make_catalog` is called if there is a data directory.
+  static Result<std::unique_ptr<Node>> Start(const NodeConfig& config,
+                                             const CatalogMaker& make_catalog = nullptr);
   ~Node();
 
-  // Takes no new connection, answers what has arrived within `grace`. GetStatus still works then.
-  // Idempotent.
-  void Stop(Duration grace);
+  // Takes no new connection, answers what has arrived within `grace`, then writes what is not on
+  // disk yet within `flush_grace`. GetStatus still works then. Idempotent.
+  void Stop(Duration grace, Duration flush_grace = {});
 
   // Asked of the shards' threads: kDeadline when one does not answer in time.
   Result<NodeStatus> GetStatus(Duration timeout);
@@ -37,6 +46,7 @@ class Node {
  private:
   explicit Node(const NodeConfig& config);
   Status MakeShards();
+  Status OpenDisk(const CatalogMaker& make_catalog);
   Status Listen();
 
   const NodeConfig config_;
@@ -44,6 +54,9 @@ class Node {
   const TimePoint started_at_;
   uint64_t incarnation_ = 0;
   std::string data_address_;
+  std::unique_ptr<DirectoryLock> directory_lock_;
+  std::unique_ptr<DiskMetrics> disk_metrics_;
+  std::unique_ptr<Catalog> catalog_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 

@@ -24,7 +24,7 @@ Shard::Shard(uint32_t number, MetricsRegistry* metrics)
       server_metrics_(metrics, LabelsOf(number)) {}
 
 Shard::~Shard() {
-  Stop(Duration::zero());
+  Stop(Duration::zero(), Duration::zero());
   thread_.reset();  // nothing of what follows is used any more
 }
 
@@ -42,10 +42,25 @@ Status Shard::Open(const ShardOptions& options) {
   return OkStatus();
 }
 
+Status Shard::SetTtl(const NamespaceId& ns, Duration ttl) {
+  return io::RunOnLoop<Status>(thread_->loop(),
+                               [&]() -> io::Task<Status> { co_return engine_->SetTtl(ns, ttl); });
+}
+
+Status Shard::OpenDisk(const DiskOptions& options, Catalog* catalog, DiskMetrics* metrics) {
+  return io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
+    Result<std::unique_ptr<DiskTier>> disk = co_await DiskTier::Open(
+        &thread_->loop(), engine_.get(), catalog, &random_, &wall_clock_, metrics, options);
+    if (!disk.ok()) co_return disk.status();
+    disk_ = *std::move(disk);
+    co_return OkStatus();
+  });
+}
+
 Status Shard::Listen(DataServerOptions options) {
   return io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
     Result<std::unique_ptr<DataServer>> server = DataServer::Listen(
-        &thread_->loop(), engine_.get(), nullptr, &server_metrics_, std::move(options));
+        &thread_->loop(), engine_.get(), disk_.get(), &server_metrics_, std::move(options));
     if (!server.ok()) co_return server.status();
     server_ = *std::move(server);
     co_return OkStatus();
@@ -71,12 +86,16 @@ bool Shard::alive() const {
   return SteadyClock().Now() - last < kAliveWithin;
 }
 
-void Shard::Stop(Duration grace) {
-  if (std::exchange(stopped_, true) || server_ == nullptr) return;
-  (void)io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
-    beat_timer_.reset();
-    return server_->Stop(grace);
-  });
+void Shard::Stop(Duration grace, Duration flush_grace) {
+  if (std::exchange(stopped_, true) || thread_ == nullptr) return;
+  (void)io::RunOnLoop<Status>(thread_->loop(), [&] { return StopOnLoop(grace, flush_grace); });
+}
+
+io::Task<Status> Shard::StopOnLoop(Duration grace, Duration flush_grace) {
+  beat_timer_.reset();
+  if (server_ != nullptr) (void)co_await server_->Stop(grace);
+  if (disk_ != nullptr) co_await disk_->Close(flush_grace);
+  co_return OkStatus();
 }
 
 Result<ShardStatus> Shard::GetStatus(Duration timeout) {
@@ -94,16 +113,23 @@ Result<ShardStatus> Shard::GetStatus(Duration timeout) {
 }
 
 ShardStatus Shard::Describe() const {
-  return {.memory_capacity_bytes = arena_->capacity(),
-          .memory_used_bytes = arena_->used(),
-          .segments = engine_->segments(),
-          .hits = engine_metrics_.hits.value(),
-          .misses = engine_metrics_.TotalMisses(),
-          .evictions = engine_metrics_.evictions.value(),
-          .corruptions = engine_metrics_.corruptions.value(),
-          .connections = static_cast<uint32_t>(server_->connections()),
-          .bytes_in = server_metrics_.bytes_in.value(),
-          .bytes_out = server_metrics_.bytes_out.value()};
+  ShardStatus status{.memory_capacity_bytes = arena_->capacity(),
+                     .memory_used_bytes = arena_->used(),
+                     .segments = engine_->segments(),
+                     .hits = engine_metrics_.hits.value(),
+                     .misses = engine_metrics_.TotalMisses(),
+                     .evictions = engine_metrics_.evictions.value(),
+                     .corruptions = engine_metrics_.corruptions.value(),
+                     .connections = static_cast<uint32_t>(server_->connections()),
+                     .bytes_in = server_metrics_.bytes_in.value(),
+                     .bytes_out = server_metrics_.bytes_out.value()};
+  if (disk_ != nullptr) {
+    status.disk_capacity_bytes = disk_->capacity_bytes();
+    status.disk_used_bytes = disk_->total_bytes();
+    status.disk_segments = engine_->disk().size();
+    status.disk_degraded = disk_->degraded();
+  }
+  return status;
 }
 
 }  // namespace ember::kv

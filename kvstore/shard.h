@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "client/io/sync.h"
+#include "kvstore/disk/disk_tier.h"
 #include "kvstore/engine/engine_metrics.h"
 #include "kvstore/memory/arena.h"
 #include "kvstore/server/data_server.h"
@@ -32,11 +33,16 @@ class Shard {
   static Result<std::unique_ptr<Shard>> Make(const ShardOptions& options, MetricsRegistry* metrics);
   ~Shard();
 
+  // How long segments of the namespace may live; zero = for ever.
+  Status SetTtl(const NamespaceId& ns, Duration ttl);
+  // Takes up what is in the shard's folder. Before Serve; what is passed in outlives the shard.
+  Status OpenDisk(const DiskOptions& options, Catalog* catalog, DiskMetrics* metrics);
   // Binds the port: clients queue up. Then Serve, once the ports of all shards are known.
   Status Listen(DataServerOptions options);
   Status Serve(std::vector<uint16_t> shard_ports);
-  // Takes no new connection, answers what has arrived within `grace`. Idempotent.
-  void Stop(Duration grace);
+  // Takes no new connection, answers what has arrived within `grace`, then writes what is not on
+  // disk yet within `flush_grace`. Idempotent.
+  void Stop(Duration grace, Duration flush_grace);
 
   // Asked of the shard's thread: kDeadline when it does not answer in time.
   Result<ShardStatus> GetStatus(Duration timeout);
@@ -53,6 +59,7 @@ class Shard {
  private:
   Shard(uint32_t number, MetricsRegistry* metrics);
   Status Open(const ShardOptions& options);
+  io::Task<Status> StopOnLoop(Duration grace, Duration flush_grace);
   void Beat();
   ShardStatus Describe() const;
 
@@ -64,6 +71,7 @@ class Shard {
   std::string io_fallback_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ShardEngine> engine_;
+  std::unique_ptr<DiskTier> disk_;
   std::unique_ptr<DataServer> server_;
   std::unique_ptr<io::Loop::Timer> beat_timer_;
   std::atomic<int64_t> last_beat_{0};  // nanoseconds of the monotonic clock

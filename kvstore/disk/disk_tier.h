@@ -45,6 +45,7 @@ class DiskTier final : public LowerTier {
   bool Offer(const BlockKey& key, uint64_t bytes, bool used_again) override;
 
   bool degraded() const { return writer_.degraded(); }
+  uint64_t capacity_bytes() const { return context_.options.capacity_bytes; }
   uint64_t total_bytes() const { return regions_.total_bytes(); }
 
  private:

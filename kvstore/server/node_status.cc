@@ -13,6 +13,10 @@ ShardStatus& ShardStatus::operator+=(const ShardStatus& other) {
   connections += other.connections;
   bytes_in += other.bytes_in;
   bytes_out += other.bytes_out;
+  disk_capacity_bytes += other.disk_capacity_bytes;
+  disk_used_bytes += other.disk_used_bytes;
+  disk_segments += other.disk_segments;
+  disk_degraded |= other.disk_degraded;
   return *this;
 }
 

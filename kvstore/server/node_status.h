@@ -20,6 +20,11 @@ struct ShardStatus {
   uint32_t connections = 0;
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
+  // Zero without a disk tier.
+  uint64_t disk_capacity_bytes = 0;
+  uint64_t disk_used_bytes = 0;
+  uint64_t disk_segments = 0;
+  bool disk_degraded = false;  // takes nothing now; of a sum: any
 
   ShardStatus& operator+=(const ShardStatus& other);
 };

@@ -58,6 +58,14 @@ TEST(ConfigTest, EveryMistakeIsOneLineThatNamesTheFlag) {
       {{"--memory=1e400"}, "--memory"},
       {{"--memory=1000KiB"}, "--memory"},
       {{"--memory=1MiB", "--max-segment=2MiB"}, "--max-segment"},
+      {{"--memory=2MiB", "--shards=3"}, "--shards"},
+      {{"--shards=0"}, "--shards"},
+      {{"--data=/d"}, "--disk"},
+      {{"--disk=1GiB"}, "--data"},
+      {{"--data=/d", "--disk=1MiB"}, "--disk"},
+      {{"--data=/d", "--disk=1GiB", "--disk-write=never"}, "--disk-write"},
+      {{"--ttl=soon"}, "--ttl"},
+      {{"--namespace-ttl=xyz=1h"}, "--namespace-ttl"},
       {{"--max-segment=65MiB"}, "--max-segment"},
       {{"--max-segment=0"}, "--max-segment"},
       {{"--io=magic"}, "--io"},
@@ -76,6 +84,33 @@ TEST(ConfigTest, EveryMistakeIsOneLineThatNamesTheFlag) {
     EXPECT_EQ(parsed.exit_code, 2) << flags[0];
     EXPECT_THAT(parsed.output, HasSubstr(want));
     EXPECT_EQ(parsed.output.find('\n'), std::string::npos) << parsed.output;
+  }
+}
+
+TEST(ConfigTest, ADiskTierNeedsItsCap) {
+  const auto config =
+      Parse({"--data=/d", "--disk=1GiB", "--disk-write=demotion", "--scrub-rate=0", "--cluster=c",
+             "--shards=2", "--ttl=1.5h", "--namespace-ttl=000102030405060708090a0b0c0d0e0f=7d"})
+          .config;
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->disk->directory, "/d");
+  EXPECT_EQ(config->disk->capacity_bytes, 1u << 30);
+  EXPECT_EQ(config->disk->policy, WritePolicy::kDemotion);
+  EXPECT_EQ(config->disk->scrub_bytes_per_second, 0u);
+  EXPECT_EQ(config->cluster, "c");
+  EXPECT_EQ(config->shards, 2u);
+  EXPECT_EQ(config->ttl, seconds(5400));
+  EXPECT_EQ(config->namespace_ttls.at(0).first.bytes[15], std::byte{15});
+  EXPECT_EQ(config->namespace_ttls.at(0).second, seconds(7 * 86400));
+  EXPECT_FALSE(Parse({}).config->disk);
+}
+
+TEST(ConfigTest, Durations) {
+  EXPECT_EQ(*ParseDuration("500ms"), milliseconds(500));
+  EXPECT_EQ(*ParseDuration("30s"), seconds(30));
+  EXPECT_EQ(*ParseDuration("0"), Duration::zero());
+  for (const char* bad : {"", "5", "s", "-1s", "1y", "1e300d", "nan", "1 s"}) {
+    EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
   }
 }
 
