@@ -16,6 +16,12 @@ std::string Path(const std::string& directory, std::string_view name) {
   return directory + "/" + std::string(name);
 }
 
+std::string ParentOf(const std::string& directory) {
+  const size_t slash = directory.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : directory.substr(0, slash);
+}
+
 // What may stand in a directory that is not ours yet: a mount point's own folder, and what a start
 // that was cut short has left.
 bool MayStandInNewDirectory(const io::FolderEntry& entry) {
@@ -104,6 +110,8 @@ io::Task<Status> PrepareDirectory(io::FileSystem* files, std::string directory, 
                               "directory, or one that does not exist yet");
     }
     EMBER_CO_RETURN_IF_ERROR(co_await WriteIdentity(files, directory, identity));
+    // The directory's own name. A parent that may not be opened is not ours to care for.
+    (void)files->SyncFolder(ParentOf(directory));
   }
   for (uint32_t shard = 0; shard < identity.shards; ++shard) {
     EMBER_CO_RETURN_IF_ERROR(files->MakeFolder(ShardFolder(directory, shard)));

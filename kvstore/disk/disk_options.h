@@ -28,6 +28,9 @@ struct DiskOptions {
   // Of each new region file, a multiple of 4 KiB; see RegionBytesFor.
   uint64_t region_bytes = kDefaultRegionBytes;
   WritePolicy policy = WritePolicy::kThrough;
+  // Segments listed, at about 104 bytes of memory each; above it regions are evicted early. 0: a
+  // quarter of the shard's segment memory is added for the list, at least for 64 Ki segments.
+  size_t max_segments = 0;
 
   // Segments that wait to be written without anybody waiting for them; more are left out.
   uint64_t max_queue_bytes = 1ull << 30;

@@ -11,6 +11,10 @@ namespace {
 
 // Demotion: memory of which so much is free or on disk, too, can be handed out without loss.
 constexpr double kCleanShare = 1.0 / 8;
+// The list of what is on disk takes at most this share of what segments take, on top of it.
+constexpr uint64_t kListShare = 4;
+constexpr uint64_t kBytesPerListed = 104;
+constexpr size_t kLeastListed = 1 << 16;
 constexpr Duration kCleanInterval = milliseconds(10);
 constexpr Duration kObserveInterval = milliseconds(500);
 // The journal is written anew at a start when it has more records than this beyond what holds.
@@ -30,7 +34,12 @@ DiskTier::DiskTier(io::Loop* loop, ShardEngine* engine, Catalog* catalog, Random
       regions_(&context_),
       writer_(&context_, &regions_),
       reader_(&context_, &regions_),
-      scrubber_(&context_, &regions_) {}
+      scrubber_(&context_, &regions_) {
+  if (context_.options.max_segments == 0) {
+    context_.options.max_segments =
+        std::max<size_t>(kLeastListed, engine->memory().capacity() / kListShare / kBytesPerListed);
+  }
+}
 
 DiskTier::~DiskTier() { context_.engine->SetLowerTier(nullptr); }
 
@@ -153,6 +162,21 @@ void DiskTier::Observe() {
 
 // ---- the end
 
+// What would stay in memory longest is worth most, so it is written first; no more than the disk
+// can hold, or the end of the queue would push out its beginning.
+void DiskTier::QueueWhatIsLeft() {
+  DiskOptions& options = context_.options;
+  options.max_queue_bytes = options.capacity_bytes - options.region_bytes;
+  std::vector<std::pair<BlockKey, uint64_t>> left;
+  context_.engine->VisitColdest([&](const BlockKey& key, uint64_t bytes) {
+    if (context_.engine->disk().Find(key) == nullptr) left.emplace_back(key, bytes);
+    return true;
+  });
+  for (auto it = left.rbegin(); it != left.rend(); ++it) {
+    if (!writer_.Enqueue(it->first, it->second)) return;
+  }
+}
+
 io::Task<void> DiskTier::Close(Duration grace) {
   const TimePoint deadline = context_.loop->Now() + grace;
   context_.closing = true;
@@ -160,13 +184,7 @@ io::Task<void> DiskTier::Close(Duration grace) {
   clean_timer_.reset();
   observe_timer_.reset();
   scrubber_.Stop();
-  // What would stay longest is worth most, so it is written first.
-  std::vector<std::pair<BlockKey, uint64_t>> left;
-  context_.engine->VisitColdest([&](const BlockKey& key, uint64_t bytes) {
-    if (context_.engine->disk().Find(key) == nullptr) left.emplace_back(key, bytes);
-    return true;
-  });
-  for (auto it = left.rbegin(); it != left.rend(); ++it) writer_.Enqueue(it->first, it->second);
+  QueueWhatIsLeft();
   co_await writer_.Stop(deadline);
   co_await context_.gate.Close();
   co_await context_.catalog.Close();

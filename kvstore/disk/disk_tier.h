@@ -55,6 +55,7 @@ class DiskTier final : public LowerTier {
   io::Task<Status> RestorePurges();
   io::Task<Status> CompactPurges();
   void CleanMemory();
+  void QueueWhatIsLeft();
   void Observe();
 
   TierContext context_;

@@ -51,13 +51,19 @@ io::Task<Status> RegionSet::Load(CatalogContents catalog) {
   const std::string folder = ShardFolder(options.directory, options.shard);
   Result<std::vector<io::FolderEntry>> entries = context_->files().List(folder);
   if (!entries.ok()) co_return entries.status();
+  std::vector<Found> found;
   for (const io::FolderEntry& entry : *entries) {
     const std::optional<uint32_t> id = RegionOfName(entry.name);
     if (!id) continue;
     auto row = catalog.regions.find(*id);
-    co_await LoadOne(*id, row == catalog.regions.end() ? nullptr : &row->second);
-    if (row != catalog.regions.end()) catalog.regions.erase(row);
+    const bool has_row = row != catalog.regions.end();
+    std::optional<LoadedRegion> loaded = co_await LoadOne(*id, has_row ? &row->second : nullptr);
+    if (loaded) found.push_back({&regions_.at(*id), *std::move(loaded), has_row});
+    if (has_row) catalog.regions.erase(row);
   }
+  // The newest first: of two records of one key, the later is the one that counts.
+  std::ranges::sort(found, std::greater(), [](const Found& f) { return f.loaded.header.sequence; });
+  for (const Found& region : found) Adopt(region);
   for (const auto& [id, gone] : catalog.regions) {
     spdlog::warn("region file is gone shard={} region={:08x} segments={}", options.shard, id,
                  gone.records.size());
@@ -65,29 +71,31 @@ io::Task<Status> RegionSet::Load(CatalogContents catalog) {
     context_->catalog.RemoveRegion(id);
   }
   ShrinkToCapacity();
+  KeepListBounded();
   co_return OkStatus();
 }
 
-io::Task<void> RegionSet::LoadOne(uint32_t id, const CatalogContents::Region* row) {
+// Nothing: the file can't be used as it is.
+io::Task<std::optional<LoadedRegion>> RegionSet::LoadOne(uint32_t id,
+                                                         const CatalogContents::Region* row) {
   const DiskOptions& options = context_->options;
   const std::string path = RegionPath(options.directory, options.shard, id);
   auto file = context_->files().Open(path, {.write = true, .direct = true});
   if (!file.ok()) {
     spdlog::warn("region file can't be used reason=\"{}\"", file.status().ToString());
-    co_return;
+    co_return std::nullopt;
   }
   Region& region = regions_[id];
   region.id = id;
   region.file = *std::move(file);
-  region.length = region.file->Size().ok() ? *region.file->Size() : 0;
+  if (Result<uint64_t> size = region.file->Size(); size.ok()) region.length = *size;
   total_bytes_ += region.length;
   context_->metrics->region_bytes.Add(static_cast<double>(region.length));
   context_->metrics->regions_free.Add(1);
   Result<LoadedRegion> loaded =
       co_await LoadRegion(region.file.get(), options.shard, id, options.identity.Digest(), row);
-  if (loaded.ok()) {
-    Adopt(&region, *loaded, row != nullptr);
-  } else if (loaded.status().code() == StatusCode::kUnavailable) {
+  if (loaded.ok()) co_return *std::move(loaded);
+  if (loaded.status().code() == StatusCode::kUnavailable) {
     // It may be readable again another time: neither read nor written in this run.
     spdlog::error("region can't be read path={} reason=\"{}\"", path, loaded.status().ToString());
     SetState(&region, Region::State::kWrittenOff);
@@ -97,9 +105,12 @@ io::Task<void> RegionSet::LoadOne(uint32_t id, const CatalogContents::Region* ro
     if (row != nullptr) context_->metrics->lost_records.Add(row->records.size());
     context_->catalog.RemoveRegion(id);
   }
+  co_return std::nullopt;
 }
 
-void RegionSet::Adopt(Region* region, const LoadedRegion& loaded, bool has_row) {
+void RegionSet::Adopt(const Found& found) {
+  Region* region = found.region;
+  const LoadedRegion& loaded = found.loaded;
   if (loaded.damaged > 0) {
     spdlog::warn("records dropped at start shard={} region={:08x} damaged={}",
                  context_->options.shard, region->id, loaded.damaged);
@@ -110,11 +121,11 @@ void RegionSet::Adopt(Region* region, const LoadedRegion& loaded, bool has_row) 
   region->records = loaded.records.size();
   last_sequence_ = std::max(last_sequence_, region->sequence);
   context_->engine->disk().AddRegion(region->id, region->sequence);
-  for (const PlacedRecord& record : loaded.records) {
-    highest_epoch_ = std::max(highest_epoch_, record.segment.purge_epoch);
-    context_->engine->AddToDisk(record.segment, region->id, record.offset);
+  for (auto record = loaded.records.rbegin(); record != loaded.records.rend(); ++record) {
+    highest_epoch_ = std::max(highest_epoch_, record->segment.purge_epoch);
+    context_->engine->AddToDisk(record->segment, region->id, record->offset);
   }
-  // Appending goes on in one region; what else was open stays as it is until it is evicted.
+  // Appending goes on in the newest; what else was open stays as it is until it is evicted.
   const bool append = !loaded.sealed && open_ == nullptr && region->HasRoom(kBlockBytes);
   SetState(region, append          ? Region::State::kOpen
                    : loaded.sealed ? Region::State::kSealed
@@ -125,7 +136,7 @@ void RegionSet::Adopt(Region* region, const LoadedRegion& loaded, bool has_row) 
     context_->engine->disk().SetEvictable(region->id);
   }
   if (loaded.source == LoadedRegion::Source::kCatalog) return;
-  if (has_row) context_->catalog.RemoveRegion(region->id);
+  if (found.has_row) context_->catalog.RemoveRegion(region->id);
   for (const PlacedRecord& record : loaded.records) context_->catalog.PutRecord(region->id, record);
   context_->catalog.PutRegion(region->id, region->Row());
 }
@@ -151,6 +162,14 @@ void RegionSet::Discard(Region* region) {
   GaugeOf(region->state)->Add(-1);
   regions_.erase(region->id);
   (void)context_->files().Remove(path);
+}
+
+void RegionSet::KeepListBounded() {
+  while (context_->engine->disk().size() >= context_->options.max_segments) {
+    const std::optional<RegionId> coldest = context_->engine->disk().Coldest();
+    if (!coldest) return;
+    Evict(*coldest);
+  }
 }
 
 // ---- opening
@@ -302,7 +321,10 @@ void RegionSet::DropVanished() {
     const DiskIndex::Region* indexed = context_->engine->disk().FindRegion(region.id);
     const bool idle = &region != open_ && region.state != Region::State::kSealing &&
                       (indexed == nullptr || indexed->pins == 0);
-    if (present.contains(region.id) || !idle) continue;
+    if (present.contains(region.id)) continue;
+    // What is acknowledged in it from now on would be lost; it is dropped by the next pass.
+    if (&region == open_) WriteOff(&region, UnavailableError("the region file is gone"));
+    if (!idle) continue;
     spdlog::warn("region file is gone shard={} region={:08x}", options.shard, region.id);
     if (indexed != nullptr) {
       context_->metrics->lost_records.Add(indexed->entries);

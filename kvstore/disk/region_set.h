@@ -37,6 +37,8 @@ class RegionSet {
   // Data written so far is durable: the catalog may say so. `region->unsynced` is emptied.
   io::Task<Status> Sync(Region* region);
 
+  // Evicts regions while as many segments are listed as may be.
+  void KeepListBounded();
   Region* Find(uint32_t id);
   // Regions with data that is not durable yet.
   std::vector<Region*> Unsynced();
@@ -50,8 +52,13 @@ class RegionSet {
   uint64_t highest_epoch() const { return highest_epoch_; }
 
  private:
-  io::Task<void> LoadOne(uint32_t id, const CatalogContents::Region* row);
-  void Adopt(Region* region, const LoadedRegion& loaded, bool has_row);
+  struct Found {
+    Region* region;
+    LoadedRegion loaded;
+    bool has_row;  // in the catalog
+  };
+  io::Task<std::optional<LoadedRegion>> LoadOne(uint32_t id, const CatalogContents::Region* row);
+  void Adopt(const Found& found);
   void ShrinkToCapacity();
   Result<Region*> NewFile();
   Region* TakeFree();

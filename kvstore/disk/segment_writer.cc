@@ -140,6 +140,7 @@ bool SegmentWriter::StartOne() {
     Answer(std::move(job.waiters), StatusCode::kNoSpace);
     return true;
   }
+  regions_->KeepListBounded();
   const uint64_t offset = region->end;
   region->end += record_bytes;
   ++region->records;

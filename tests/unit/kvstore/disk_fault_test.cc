@@ -97,6 +97,11 @@ TEST_P(DiskFaultTest, AFlippedBitInStoredBytesIsAMissAndTheCopyGoes) {
   // A fresh copy is taken and kept.
   EXPECT_TRUE(PutDurably(1, 20000));
   EXPECT_TRUE(Right(1, 20000));
+  // Of two records of one key the later counts, when there is only what they say themselves.
+  Kill();
+  LoseCatalog();
+  ASSERT_TRUE(Start().ok());
+  EXPECT_TRUE(Right(1, 20000));
 }
 
 TEST_P(DiskFaultTest, DamagedHeadersAndFootersCostNothingWhileAnythingElseTells) {
@@ -209,7 +214,7 @@ TEST_P(DiskFaultTest, C8_CrashesBeforeTheCatalogLeakNoSpace) {
     ASSERT_TRUE(Start().ok());
     uint64_t live = 0;
     Do([&] { live = engine_->disk().live_bytes(); });
-    ASSERT_EQ(engine_->disk().size(), number);
+    ASSERT_EQ(DiskSegments(), number);
     EXPECT_LE(RegionBytes(), live * 11 / 10 + 2 * options_.region_bytes);
   }
   for (uint64_t n = 1; n <= number; ++n) EXPECT_TRUE(Right(n, 100000));

@@ -70,7 +70,7 @@ class DiskTest : public ::testing::TestWithParam<io::Backend> {
   // As after SIGKILL, except that what the kernel has begun is waited for: nothing is flushed,
   // nothing more gets into the catalog.
   void Kill() {
-    catalog_.frozen = true;
+    Do([this] { catalog_.frozen = true; });
     Stop(Duration::zero());
     catalog_.frozen = false;
   }
@@ -143,6 +143,11 @@ class DiskTest : public ::testing::TestWithParam<io::Backend> {
     bool there = false;
     Do([&] { there = engine_->IsStored(KeyOf(number)); });
     return there;
+  }
+  size_t DiskSegments() {
+    size_t size = 0;
+    Do([&] { size = engine_->disk().size(); });
+    return size;
   }
   DiskEntry Where(uint64_t number) {
     DiskEntry entry;

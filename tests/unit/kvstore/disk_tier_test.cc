@@ -270,7 +270,7 @@ TEST_P(DiskTierTest, TheCapHoldsAndTheOldestRegionsGoFirst) {
   EXPECT_GT(metrics_.evicted_regions.value(), 0u);
   EXPECT_FALSE(OnDisk(1));
   EXPECT_TRUE(OnDisk(kCount));
-  EXPECT_GE(engine_->disk().size(), 7u * 4);
+  EXPECT_GE(DiskSegments(), 7u * 4);
   Kill();
   ASSERT_TRUE(Start().ok());
   int there = 0;
@@ -320,6 +320,22 @@ TEST_P(DiskTierTest, ASmallerDiskSettingIsKeptToAtTheNextStart) {
   ASSERT_TRUE(Start().ok());
   Do([&] { EXPECT_LE(tier_->total_bytes(), options_.capacity_bytes); });
   EXPECT_TRUE(Right(28, 400000));
+  EXPECT_FALSE(OnDisk(1));
+}
+
+TEST_P(DiskTierTest, TheListOfWhatIsOnDiskIsBounded) {
+  options_.max_segments = 300;
+  ASSERT_TRUE(Start().ok());
+  for (uint64_t n = 1; n <= 900;) {
+    std::vector<uint64_t> numbers;
+    for (int i = 0; i < 100; ++i, ++n) {
+      ASSERT_EQ(Put(n, 3000), StatusCode::kOk);
+      numbers.push_back(n);
+    }
+    Persist(numbers);
+    EXPECT_LE(DiskSegments(), 300u + 256);  // whole regions go, of about 256 here
+  }
+  EXPECT_TRUE(OnDisk(900));
   EXPECT_FALSE(OnDisk(1));
 }
 
