@@ -29,6 +29,7 @@ BlockingPool::~BlockingPool() {
 
 void BlockingPool::Submit(Job* job) {
   ++unfinished_;
+  loop_->AddSuspended();
   bool needs_thread = false;
   {
     std::lock_guard lock(mutex_);
@@ -81,6 +82,7 @@ void BlockingPool::Work() {
 
 void BlockingPool::Finish(Job* job) {
   --unfinished_;
+  loop_->RemoveSuspended();
   loop_->Enqueue(job->waiter);
 }
 

@@ -33,17 +33,21 @@ struct LoopBase::SleepAwaiter {
 
 void LoopBase::Run() {
   RunUntil([] { return false; });
+  Enter();
   Drain();
+  Leave();
 }
 
 void LoopBase::RunUntil(const std::function<bool()>& done) {
   if (!std::exchange(started_, true)) Start();
+  Enter();
   while (!stop_.load(std::memory_order_acquire)) {
     timers_.RunExpired(Now());
     RunRound();
-    if (done()) return;
+    if (done()) break;
     if (!stop_.load(std::memory_order_acquire)) Wait();
   }
+  Leave();
 }
 
 void LoopBase::Wait() {

@@ -31,7 +31,9 @@ class LoopBase : public Loop {
   }
   void set_spin(Duration spin) final { spin_ = spin; }
   void Stop() final;
-  void Post(std::function<void()> fn) final { posts_.Push(std::move(fn)); }
+  void Post(std::function<void()> fn) final {
+    if (posts_.Push(std::move(fn))) Wake();
+  }
   Result<std::unique_ptr<Listener>> Listen(const Endpoint& endpoint) final;
   Task<Result<std::unique_ptr<Stream>>> Connect(Endpoint endpoint, Duration timeout) final;
   FileSystem& files() final { return files_; }
@@ -65,6 +67,11 @@ class LoopBase : public Loop {
  protected:
   // Called once, on the thread inside Run, before anything else.
   virtual void Start() {}
+  // The calling thread begins or ends to run the loop.
+  virtual void Enter() {}
+  virtual void Leave() {}
+  // Ends the current or next Poll, after a Post. Any thread.
+  virtual void Wake() { posts_.Wake(); }
   // Waits for completions until one is there, the loop is woken or `timeout` has passed (nullopt:
   // for ever), and enqueues their coroutines.
   virtual void Poll(std::optional<Duration> timeout) = 0;

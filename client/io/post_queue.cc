@@ -15,23 +15,19 @@ Result<FileDescriptor> PostQueue::MakeWakeDescriptor() {
   return fd;
 }
 
-void PostQueue::Push(std::function<void()> fn) {
-  bool first = false;
-  {
-    std::lock_guard lock(mutex_);
-    // The function dies with this frame, after the lock: its captures may post in their
-    // destructors.
-    if (closed_) return;
-    first = queue_.empty();
-    queue_.push_back(std::move(fn));
-  }
-  if (first) Wake();
+bool PostQueue::Push(std::function<void()> fn) {
+  std::lock_guard lock(mutex_);
+  // The function dies with the caller's frame, after the lock: its captures may post in their
+  // destructors.
+  if (closed_) return false;
+  queue_.push_back(std::move(fn));
+  return queue_.size() == 1;
 }
 
-void PostQueue::Wake() {
+void PostQueue::Wake(int wake_fd) {
   const uint64_t one = 1;
   // EAGAIN means that the counter is full, and then the loop is woken already.
-  while (::write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  while (::write(wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
   }
 }
 

@@ -17,9 +17,11 @@ class PostQueue {
   static Result<FileDescriptor> MakeWakeDescriptor();
   explicit PostQueue(FileDescriptor wake) : wake_(std::move(wake)) {}
 
-  // Any thread.
-  void Push(std::function<void()> fn);
-  void Wake();
+  // Any thread. True when the loop must be woken: it may have seen the queue empty.
+  bool Push(std::function<void()> fn);
+  void Wake() { Wake(wake_.get()); }
+  // Of any queue's descriptor.
+  static void Wake(int wake_fd);
 
   // The loop's thread.
   std::vector<std::function<void()>> Take();

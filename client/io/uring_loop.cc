@@ -1,5 +1,6 @@
 #include "client/io/uring_loop.h"
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -22,6 +23,8 @@ constexpr unsigned kCompletionEntries = 8192;
 // the seam of two goes the plain way); the number is ours, a TiB in all.
 constexpr size_t kMaxBufferBytes = size_t{1} << 30;
 constexpr unsigned kMaxBuffers = 1024;
+// Of one loop; others are woken by their descriptors.
+constexpr size_t kMaxPeers = 1024;
 // Bounds the attempts to hand over a full submission queue while the kernel says that it is busy.
 constexpr int kMaxSubmitAttempts = 10000;
 
@@ -36,12 +39,30 @@ constexpr std::array<unsigned, 3> kSetupFlags = {
 constexpr unsigned kNeededFeatures =
     IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL | IORING_FEAT_NODROP;
 
-// User data that names no operation. Addresses are aligned, so 1 is none.
+// User data that names no operation. Addresses are aligned, so their lowest bits are 0.
 constexpr uint64_t kIgnored = 0;
-constexpr uint64_t kWake = 1;
+constexpr uint64_t kWake = 1;           // our wake-up descriptor is readable
+constexpr uint64_t kMessage = 2;        // another ring's message came
+constexpr uint64_t kFailedMessage = 3;  // plus eight times the peer's number
+
+// The loop that this thread runs.
+thread_local UringLoop* running_loop = nullptr;
 
 bool IsTransient(int rc) {
   return rc == -EINTR || rc == -ETIME || rc == -EAGAIN || rc == -EBUSY || rc == -ENOMEM;
+}
+
+// Each of the three system calls may be refused on its own.
+Status CheckUsable(const io_uring& ring) {
+  if ((ring.features & kNeededFeatures) != kNeededFeatures) {
+    return UnavailableError("io_uring_setup: the kernel is too old (5.11 is needed)");
+  }
+  alignas(io_uring_probe) std::array<std::byte, sizeof(io_uring_probe)> probe{};
+  int rc = io_uring_register(ring.ring_fd, IORING_REGISTER_PROBE, probe.data(), 0);
+  if (rc < 0) return ErrnoStatus("io_uring_register", -rc);
+  rc = io_uring_enter(ring.ring_fd, 0, 0, 0, nullptr);
+  // EBADFD: the ring is disabled still.
+  return rc == -EBADFD ? OkStatus() : ErrnoStatus("io_uring_enter", -rc);
 }
 
 Status InitRing(io_uring* ring) {
@@ -55,10 +76,12 @@ Status InitRing(io_uring* ring) {
     if (rc != -EINVAL) break;
   }
   if (rc < 0) return ErrnoStatus("io_uring_setup", -rc);
-  if ((ring->features & kNeededFeatures) == kNeededFeatures) return OkStatus();
-  io_uring_queue_exit(ring);
-  return UnavailableError("io_uring_setup: the kernel is too old (5.11 is needed)");
+  const Status usable = CheckUsable(*ring);
+  if (!usable.ok()) io_uring_queue_exit(ring);
+  return usable;
 }
+
+FileDescriptor Duplicate(int fd) { return FileDescriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace
 
@@ -67,11 +90,18 @@ Result<std::unique_ptr<Loop>> MakeUringLoop() {
   if (!wake.ok()) return wake.status();
   io_uring ring;
   EMBER_RETURN_IF_ERROR(InitRing(&ring));
-  return std::unique_ptr<Loop>(new UringLoop(*std::move(wake), ring));
+  RingAddress address{Duplicate(ring.ring_fd), Duplicate(wake->get())};
+  if (!address.ring.valid() || !address.wake.valid()) {
+    io_uring_queue_exit(&ring);
+    return BusyError("the process is out of descriptors");
+  }
+  return std::unique_ptr<Loop>(new UringLoop(*std::move(wake), ring, std::move(address)));
 }
 
-UringLoop::UringLoop(FileDescriptor wake, const io_uring& ring)
-    : LoopBase(std::move(wake)), ring_(ring) {}
+UringLoop::UringLoop(FileDescriptor wake, const io_uring& ring, RingAddress address)
+    : LoopBase(std::move(wake)),
+      ring_(ring),
+      address_(std::make_shared<const RingAddress>(std::move(address))) {}
 
 UringLoop::~UringLoop() { io_uring_queue_exit(&ring_); }
 
@@ -79,6 +109,42 @@ void UringLoop::Start() {
   // Not io_uring_enable_rings: liburing 2.3 declares it but its shared library doesn't export it.
   const int rc = io_uring_register(ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
   EMBER_CHECK(rc == 0, "enabling the ring; Run is called once");
+}
+
+void UringLoop::Enter() { running_loop = this; }
+
+void UringLoop::Leave() {
+  running_loop = nullptr;
+  // Messages of the last round.
+  io_uring_submit_and_get_events(&ring_);
+  Reap();
+}
+
+void UringLoop::Wake() {
+  if (running_loop != nullptr && running_loop != this && running_loop->messages_work_) {
+    running_loop->SendMessage(address_);
+  } else {
+    posts_.Wake();
+  }
+}
+
+void UringLoop::SendMessage(const std::shared_ptr<const RingAddress>& to) {
+  const auto [peer, is_new] = peer_numbers_.try_emplace(to.get(), peers_.size());
+  if (is_new) {
+    peers_.push_back(to);
+    if (peers_.size() == kMaxPeers) messages_work_ = false;
+  }
+  io_uring_sqe* entry = NextEntry();
+  io_uring_prep_msg_ring(entry, to->ring.get(), 0, kMessage, 0);
+  io_uring_sqe_set_data64(entry, kFailedMessage + peer->second * 8);
+  // Success needs no completion here, which would only wake the sender.
+  entry->flags |= IOSQE_CQE_SKIP_SUCCESS;
+}
+
+void UringLoop::OnMessageFailed(uint64_t peer, int error) {
+  // EBADFD: that loop doesn't run yet. Else this kernel has no messages between rings.
+  if (error != -EBADFD) messages_work_ = false;
+  PostQueue::Wake(peers_[peer]->wake.get());
 }
 
 io_uring_sqe* UringLoop::NextEntry() {
@@ -121,10 +187,12 @@ void UringLoop::Reap() {
   io_uring_cqe* entry = nullptr;
   io_uring_for_each_cqe(&ring_, head, entry) {
     ++count;
-    if (entry->user_data == kIgnored) continue;
+    if (entry->user_data == kIgnored || entry->user_data == kMessage) continue;
     if (entry->user_data == kWake) {
       wake_armed_ = false;
       posts_.ClearWake();
+    } else if (entry->user_data % 8 == kFailedMessage) {
+      OnMessageFailed(entry->user_data / 8, entry->res);
     } else {
       Complete(static_cast<UringOperation*>(io_uring_cqe_get_data(entry)), entry->res);
     }

@@ -1,21 +1,29 @@
 // UringLoop: the io_uring back end. One ring for one thread.
 //
 // Operation: coroutines fill submission entries, Poll hands them all to the kernel in the system
-// call that also waits, and completions name their UringOperation by address.
+// call that also waits, and completions name their UringOperation by address. A Post from another
+// io_uring loop's thread wakes this one by a message from that ring to this, which needs no system
+// call of its own.
 #pragma once
 
 #include <liburing.h>
 
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
 #include "client/io/loop_base.h"
 #include "client/io/registered_memory.h"
+#include "client/io/ring_address.h"
 #include "client/io/uring_operation.h"
 
 namespace ember::io {
 
 class UringLoop final : public LoopBase {
  public:
-  // Takes an initialised ring, made with IORING_SETUP_R_DISABLED.
-  UringLoop(FileDescriptor wake, const io_uring& ring);
+  // Takes an initialised ring, made with IORING_SETUP_R_DISABLED. `address` are duplicates of the
+  // two descriptors.
+  UringLoop(FileDescriptor wake, const io_uring& ring, RingAddress address);
   ~UringLoop() override;
 
   std::string_view backend() const override { return "uring"; }
@@ -51,6 +59,9 @@ class UringLoop final : public LoopBase {
 
  protected:
   void Start() override;
+  void Enter() override;
+  void Leave() override;
+  void Wake() override;
   void Poll(std::optional<Duration> timeout) override;
   bool CancelPending() override;
   int socket_flags() const override { return 0; }
@@ -65,11 +76,20 @@ class UringLoop final : public LoopBase {
   void Reap();
   Status RegisterBuffer(MutableByteSpan buffer);
   void Complete(UringOperation* operation, int result);
+  // Wakes another loop.
+  void SendMessage(const std::shared_ptr<const RingAddress>& to);
+  void OnMessageFailed(uint64_t peer, int error);
 
   io_uring ring_;
+  const std::shared_ptr<const RingAddress> address_;
   bool wake_armed_ = false;
   UringOperation* pending_ = nullptr;
   RegisteredMemory memory_;
+  // Loops that were sent messages, and their numbers. Kept open, since nothing tells when a message
+  // has arrived.
+  std::vector<std::shared_ptr<const RingAddress>> peers_;
+  std::unordered_map<const RingAddress*, uint64_t> peer_numbers_;
+  bool messages_work_ = true;
 };
 
 }  // namespace ember::io
