@@ -81,6 +81,13 @@ Status InitRing(io_uring* ring) {
   return usable;
 }
 
+bool HasMessages(io_uring& ring) {
+  io_uring_probe* const probe = io_uring_get_probe_ring(&ring);
+  const bool has = probe != nullptr && io_uring_opcode_supported(probe, IORING_OP_MSG_RING) != 0;
+  io_uring_free_probe(probe);
+  return has;
+}
+
 FileDescriptor Duplicate(int fd) { return FileDescriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace
@@ -101,7 +108,8 @@ Result<std::unique_ptr<Loop>> MakeUringLoop() {
 UringLoop::UringLoop(FileDescriptor wake, const io_uring& ring, RingAddress address)
     : LoopBase(std::move(wake)),
       ring_(ring),
-      address_(std::make_shared<const RingAddress>(std::move(address))) {}
+      address_(std::make_shared<const RingAddress>(std::move(address))),
+      messages_work_(HasMessages(ring_)) {}
 
 UringLoop::~UringLoop() { io_uring_queue_exit(&ring_); }
 
@@ -115,7 +123,7 @@ void UringLoop::Enter() { running_loop = this; }
 
 void UringLoop::Leave() {
   running_loop = nullptr;
-  // Messages of the last round.
+  // Messages that have failed.
   io_uring_submit_and_get_events(&ring_);
   Reap();
 }
@@ -139,10 +147,12 @@ void UringLoop::SendMessage(const std::shared_ptr<const RingAddress>& to) {
   io_uring_sqe_set_data64(entry, kFailedMessage + peer->second * 8);
   // Success needs no completion here, which would only wake the sender.
   entry->flags |= IOSQE_CQE_SKIP_SUCCESS;
+  // Now: this thread may be about to wait for what it has posted.
+  io_uring_submit(&ring_);
 }
 
 void UringLoop::OnMessageFailed(uint64_t peer, int error) {
-  // EBADFD: that loop doesn't run yet. Else this kernel has no messages between rings.
+  // EBADFD: that loop doesn't run yet. Else a sandbox allows no messages between rings.
   if (error != -EBADFD) messages_work_ = false;
   PostQueue::Wake(peers_[peer]->wake.get());
 }

@@ -2,8 +2,8 @@
 //
 // Operation: coroutines fill submission entries, Poll hands them all to the kernel in the system
 // call that also waits, and completions name their UringOperation by address. A Post from another
-// io_uring loop's thread wakes this one by a message from that ring to this, which needs no system
-// call of its own.
+// io_uring loop's thread wakes this one by a message from that ring to this: the same system call
+// as writing an eventfd, and none here to read it.
 #pragma once
 
 #include <liburing.h>
@@ -89,7 +89,7 @@ class UringLoop final : public LoopBase {
   // has arrived.
   std::vector<std::shared_ptr<const RingAddress>> peers_;
   std::unordered_map<const RingAddress*, uint64_t> peer_numbers_;
-  bool messages_work_ = true;
+  bool messages_work_;
 };
 
 }  // namespace ember::io

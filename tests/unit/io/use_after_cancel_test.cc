@@ -14,7 +14,7 @@ bool IsPoison(ByteSpan bytes) {
   return std::ranges::all_of(bytes, [](std::byte b) { return b == kPoison; });
 }
 
-class CancelTest : public FileTest {
+class UseAfterCancelTest : public FileTest {
  protected:
   static constexpr size_t kReadSize = 4096;
   static constexpr size_t kSent = 3000;
@@ -69,7 +69,7 @@ class CancelTest : public FileTest {
   }
 };
 
-TEST_P(CancelTest, ReadsOfConnections) {
+TEST_P(UseAfterCancelTest, ReadsOfConnections) {
   constexpr size_t kVictims = 100;
   constexpr uint32_t kRounds = 200;
   RunTask([&]() -> Task<void> {
@@ -110,7 +110,7 @@ Task<void> StopUnderReads(Loop& loop, const std::string& path, size_t shift,
 }
 
 // Only Stop cancels I/O on files; so each round is a loop of its own.
-TEST_P(CancelTest, ReadsOfFiles) {
+TEST_P(UseAfterCancelTest, ReadsOfFiles) {
   constexpr size_t kReads = 800;
   constexpr size_t kRounds = 100;
   std::vector<AlignedBytes> buffers;
@@ -142,7 +142,7 @@ TEST_P(CancelTest, ReadsOfFiles) {
   }
 }
 
-EMBER_EVERY_LOOP(CancelTest);
+EMBER_EVERY_LOOP(UseAfterCancelTest);
 
 }  // namespace
 }  // namespace ember::io
