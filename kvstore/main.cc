@@ -72,7 +72,9 @@ int Run(const NodeConfig& config) {
   std::unique_ptr<ControlService> control;
   if (config.grpc) {
     auto service = ControlService::Start(
-        *config.grpc, [&node](Duration timeout) { return node.GetStatus(timeout); });
+        *config.grpc, {.status = [&node](Duration timeout) { return node.GetStatus(timeout); },
+                       .shards = node.doors(),
+                       .metrics = &node.metrics()});
     if (!service.ok()) return Fail(service.status().WithContext("--grpc"));
     control = *std::move(service);
   }
@@ -91,7 +93,10 @@ int Run(const NodeConfig& config) {
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("stopping signal={}", signal);
-  if (control) control->SetServing(false);
+  if (control) {
+    control->SetServing(false);
+    control->Stop(kGrace);  // it uses the shards
+  }
   node.Stop(kGrace, kFlushGrace);
   spdlog::info("stopped");
   return 0;

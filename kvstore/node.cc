@@ -120,6 +120,12 @@ Status Node::OpenDisk(const CatalogMaker& make_catalog) {
   return status;
 }
 
+std::vector<ShardDoor> Node::doors() const {
+  std::vector<ShardDoor> doors;
+  for (const auto& shard : shards_) doors.push_back(shard->door());
+  return doors;
+}
+
 bool Node::alive() const {
   return std::ranges::all_of(shards_, [](const auto& shard) { return shard->alive(); });
 }

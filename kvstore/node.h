@@ -40,6 +40,8 @@ class Node {
   // Why io_uring was not taken, when --io=auto fell back; else empty.
   const std::string& io_fallback() const { return shards_.front()->io_fallback(); }
   const std::vector<std::unique_ptr<Shard>>& shards() const { return shards_; }
+  // For the control plane's threads; by number.
+  std::vector<ShardDoor> doors() const;
   uint64_t incarnation() const { return incarnation_; }
   MetricsRegistry& metrics() { return registry_; }
 

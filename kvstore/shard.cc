@@ -8,6 +8,16 @@ namespace {
 constexpr Duration kBeatInterval = milliseconds(250);
 constexpr Duration kAliveWithin = seconds(3);
 
+LatencyBuckets BucketsOf(const Histogram& histogram) {
+  LatencyBuckets buckets{.bounds = histogram.bounds(), .counts = {}};
+  uint64_t below = 0;
+  for (size_t i = 0; i <= buckets.bounds.size(); ++i) {
+    const uint64_t count = histogram.CumulativeCount(i);
+    buckets.counts.push_back(count - std::exchange(below, count));
+  }
+  return buckets;
+}
+
 MetricLabels LabelsOf(uint32_t shard) { return {{"shard", std::to_string(shard)}}; }
 
 }  // namespace
@@ -21,7 +31,14 @@ Result<std::unique_ptr<Shard>> Shard::Make(const ShardOptions& options, MetricsR
 Shard::Shard(uint32_t number, MetricsRegistry* metrics)
     : number_(number),
       engine_metrics_(metrics, LabelsOf(number)),
-      server_metrics_(metrics, LabelsOf(number)) {}
+      server_metrics_(metrics, LabelsOf(number)),
+      loop_lag_(metrics->AddGauge("ember_store_loop_lag_seconds",
+                                  "How late the shard's thread came to its last beat",
+                                  LabelsOf(number))),
+      feed_(random_.Next(), &metrics->AddCounter("ember_store_feed_events_total",
+                                                 "Segments stored, removed and purges, as numbered "
+                                                 "for the feed's readers",
+                                                 LabelsOf(number))) {}
 
 Shard::~Shard() {
   Stop(Duration::zero(), Duration::zero());
@@ -39,6 +56,7 @@ Status Shard::Open(const ShardOptions& options) {
   engine_ =
       std::make_unique<ShardEngine>(options.engine, arena_.get(), std::make_unique<LruPolicy>(),
                                     &thread_->loop(), &wall_clock_, &random_, &engine_metrics_);
+  engine_->SetObserver(&feed_);
   return OkStatus();
 }
 
@@ -78,7 +96,11 @@ Status Shard::Serve(std::vector<uint16_t> shard_ports) {
 void Shard::Beat() {
   const TimePoint now = thread_->loop().Now();
   last_beat_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  beat_timer_ = thread_->loop().StartTimer(now + kBeatInterval, [this] { Beat(); });
+  const TimePoint next = now + kBeatInterval;
+  beat_timer_ = thread_->loop().StartTimer(next, [this, next] {
+    loop_lag_.Set(std::chrono::duration<double>(thread_->loop().Now() - next).count());
+    Beat();
+  });
 }
 
 bool Shard::alive() const {
@@ -122,7 +144,10 @@ ShardStatus Shard::Describe() const {
                      .corruptions = engine_metrics_.corruptions.value(),
                      .connections = static_cast<uint32_t>(server_->connections()),
                      .bytes_in = server_metrics_.bytes_in.value(),
-                     .bytes_out = server_metrics_.bytes_out.value()};
+                     .bytes_out = server_metrics_.bytes_out.value(),
+                     .leases = engine_->leases(),
+                     .puts_open = engine_->attempts()};
+  status.gets = BucketsOf(server_metrics_.get_seconds);
   if (disk_ != nullptr) {
     status.disk_capacity_bytes = disk_->capacity_bytes();
     status.disk_used_bytes = disk_->total_bytes();

@@ -16,6 +16,7 @@
 #include "kvstore/memory/arena.h"
 #include "kvstore/server/data_server.h"
 #include "kvstore/server/node_status.h"
+#include "kvstore/server/shard_door.h"
 
 namespace ember::kv {
 
@@ -55,6 +56,14 @@ class Shard {
   const std::string& io_fallback() const { return io_fallback_; }
   io::Loop& loop() { return thread_->loop(); }
   ShardEngine& engine() { return *engine_; }
+  // For the control plane's threads.
+  ShardDoor door() {
+    return {.number = number_,
+            .loop = &loop(),
+            .engine = engine_.get(),
+            .disk = disk_.get(),
+            .feed = &feed_};
+  }
 
  private:
   Shard(uint32_t number, MetricsRegistry* metrics);
@@ -68,6 +77,8 @@ class Shard {
   ServerMetrics server_metrics_;
   SystemRandom random_;
   SystemWallClock wall_clock_;
+  Gauge& loop_lag_;
+  FeedLog feed_;
   std::string io_fallback_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ShardEngine> engine_;

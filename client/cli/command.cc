@@ -11,6 +11,11 @@ namespace {
 
 constexpr double kMaxTimeoutSeconds = 3600;
 
+GrpcConnect& GrpcConnector() {
+  static GrpcConnect connect;
+  return connect;
+}
+
 }  // namespace
 
 int Complain(const Status& status) {
@@ -38,10 +43,20 @@ Result<std::vector<io::Endpoint>> ParseEndpoints(const std::string& text) {
   return endpoints;
 }
 
+void SetGrpcConnect(GrpcConnect connect) { GrpcConnector() = std::move(connect); }
+
 void StoreFlags::AddTo(CLI::App* app) {
   app->add_option("--stores", stores,
                   "Data addresses of any store nodes, HOST:PORT,... (or $EMBER_STORES)")
       ->capture_default_str();
+  if (GrpcConnector()) {
+    app->add_option("--via", via, "Data plane: tcp, or grpc where the data port can't be reached")
+        ->check(CLI::IsMember({"tcp", "grpc"}))
+        ->capture_default_str();
+    app->add_option("--store-grpc", grpc,
+                    "With --via grpc: control addresses of all nodes (or $EMBER_STORE_GRPC)")
+        ->capture_default_str();
+  }
   app->add_option("--copies", copies, "Copies to write, each on another node")
       ->check(Within(1u, kMaxCopies))
       ->capture_default_str();
@@ -54,6 +69,11 @@ void StoreFlags::AddTo(CLI::App* app) {
 }
 
 Result<std::unique_ptr<StoreClient>> StoreFlags::Connect(const std::string& name) const {
+  if (via == "grpc") {
+    Result<std::vector<io::Endpoint>> nodes = ParseEndpoints(grpc);
+    if (!nodes.ok()) return nodes.status().WithContext("--store-grpc");
+    return GrpcConnector()(*std::move(nodes), name, copies);
+  }
   StoreClientOptions options;
   Result<std::vector<io::Endpoint>> seeds = ParseEndpoints(stores);
   if (!seeds.ok()) return seeds.status().WithContext("--stores");

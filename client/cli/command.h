@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ inline constexpr int kMissing = 3;  // what was asked for is not (wholly) in the
 void AddFileCommands(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
 void AddStatusCommand(CLI::App* app, int* exit_code);
+void AddTopCommand(CLI::App* app, int* exit_code);
+void AddWatchCommand(CLI::App* app, int* exit_code);
+void AddPurgeCommand(CLI::App* app, int* exit_code);
 void AddUpCommand(CLI::App* app, int* exit_code);
 
 // One line on stderr, "ember: ...". Returns the exit code that fits.
@@ -33,9 +37,17 @@ inline constexpr char kRouterGrpcVariable[] = "EMBER_ROUTER_GRPC";
 // "A,B" as endpoints; kInvalid names the wrong one.
 Result<std::vector<io::Endpoint>> ParseEndpoints(const std::string& text);
 
+// Makes the client of `--via grpc`; without one there is no such flag. Set by the program, so that
+// this library does without gRPC.
+using GrpcConnect = std::function<Result<std::unique_ptr<StoreClient>>(
+    std::vector<io::Endpoint> nodes, const std::string& name, uint32_t copies)>;
+void SetGrpcConnect(GrpcConnect connect);
+
 // The flags of every subcommand that moves data, and the client they ask for.
 struct StoreFlags {
   std::string stores = EnvironmentOr(kStoresVariable, "127.0.0.1:7101");
+  std::string grpc = EnvironmentOr(kStoreGrpcVariable, "127.0.0.1:7201");
+  std::string via = "tcp";
   std::string io = "auto";
   double timeout_seconds = 10;
   uint32_t copies = 2;

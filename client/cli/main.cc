@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "client/cli/command.h"
+#include "client/grpc_client/grpc_store_client.h"
 
 namespace {
 
@@ -19,7 +20,7 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  ember up                                 a store and a router on loopback; Ctrl-C stops "
     "them\n"
-    "  ember status                             what they hold and do\n"
+    "  ember status                             what they hold and do; ember top: each second\n"
     "  ember put model.gguf --name smollm2      a file into the store, and\n"
     "  ember get --name smollm2 -o copy.gguf    out of it again, verified\n"
     "  ember bench store                        how fast it is here\n"
@@ -55,8 +56,15 @@ int main(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("--version", "ember " EMBER_VERSION);
   app.require_subcommand(1);
+  ember::cli::SetGrpcConnect([](auto nodes, const std::string& name, uint32_t copies) {
+    return ember::MakeGrpcStoreClient(
+        {.nodes = std::move(nodes), .name = name, .tenant = "", .copies = copies});
+  });
   ember::cli::AddUpCommand(&app, &exit_code);
   ember::cli::AddStatusCommand(&app, &exit_code);
+  ember::cli::AddTopCommand(&app, &exit_code);
+  ember::cli::AddWatchCommand(&app, &exit_code);
+  ember::cli::AddPurgeCommand(&app, &exit_code);
   ember::cli::AddFileCommands(&app, &exit_code);
   ember::cli::AddBenchCommand(&app, &exit_code);
   if (argc == 1) {

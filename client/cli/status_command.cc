@@ -5,7 +5,7 @@
 #include <future>
 
 #include "client/cli/command.h"
-#include "client/cli/grpc_status.h"
+#include "client/cli/control_client.h"
 #include "client/cli/text.h"
 
 namespace ember::cli {
@@ -24,24 +24,65 @@ Duration SecondsDuration(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
+struct DiskFill {
+  uint64_t used = 0, capacity = 0;
+  std::string degraded;  // a line for each shard whose disk takes no writes
+};
+
+DiskFill DiskOf(const rpc::StoreStatus& status) {
+  DiskFill disk;
+  for (int i = 0; i < status.shards_size(); ++i) {
+    const rpc::StoreShard& shard = status.shards(i);
+    disk.used += shard.disk_used_bytes();
+    disk.capacity += shard.disk_capacity_bytes();
+    if (!shard.disk_degraded()) continue;
+    disk.degraded += fmt::format("  {} shard {}: the disk takes no writes\n", status.node_id(), i);
+  }
+  return disk;
+}
+
+std::string ShardJson(const rpc::StoreShard& s) {
+  JsonObject object;
+  return object.Add("memory_capacity_bytes", uint64_t{s.memory_capacity_bytes()})
+      .Add("memory_used_bytes", uint64_t{s.memory_used_bytes()})
+      .Add("disk_capacity_bytes", uint64_t{s.disk_capacity_bytes()})
+      .Add("disk_used_bytes", uint64_t{s.disk_used_bytes()})
+      .Add("disk_degraded", s.disk_degraded())
+      .Add("segments", uint64_t{s.segments()})
+      .Add("disk_segments", uint64_t{s.disk_segments()})
+      .Add("hits", uint64_t{s.hits()})
+      .Add("misses", uint64_t{s.misses()})
+      .Add("evictions", uint64_t{s.evictions()})
+      .Add("leases", uint64_t{s.leases()})
+      .Add("puts_open", uint64_t{s.puts_open()})
+      .ToString();
+}
+
 void PrintStores(const std::vector<io::Endpoint>& addresses, const StoreStatuses& stores) {
-  TextTable table({"NODE", "DATA", "UP", "FILL", "SEGMENTS", "HITS", "HIT RATE", "EVICTED",
-                   "CORRUPT", "CLIENTS", "IN", "OUT", "IO"});
+  TextTable table({"NODE", "DATA", "UP", "SHARDS", "FILL", "DISK", "SEGMENTS", "HITS", "HIT RATE",
+                   "EVICTED", "CORRUPT", "CLIENTS", "FEEDS", "IN", "OUT", "IO"});
+  std::string degraded;
   for (const auto& store : stores) {
     if (!store.ok()) continue;
     const rpc::StoreStatus& s = *store;
     const uint64_t used = s.memory_used_bytes(), capacity = s.memory_capacity_bytes();
+    const DiskFill disk = DiskOf(s);
+    degraded += disk.degraded;
     table.Add({s.node_id(), s.data_address(), DurationText(SecondsDuration(s.uptime_seconds())),
+               CountText(static_cast<uint64_t>(s.shards_size())),
                BarText(used, capacity, 10) + " " + ShareText(used, capacity) + " of " +
                    ByteText(capacity),
+               disk.capacity == 0
+                   ? "none"
+                   : ShareText(disk.used, disk.capacity) + " of " + ByteText(disk.capacity),
                CountText(s.segments()), CountText(s.hits()),
                ShareText(s.hits(), s.hits() + s.misses()), CountText(s.evictions()),
-               CountText(s.corruptions()), CountText(s.connections()), ByteText(s.bytes_in()),
-               ByteText(s.bytes_out()), s.io_backend()});
+               CountText(s.corruptions()), CountText(s.connections()), CountText(s.feed_readers()),
+               ByteText(s.bytes_in()), ByteText(s.bytes_out()), s.io_backend()});
   }
   const auto up = std::ranges::count_if(stores, [](const auto& store) { return store.ok(); });
   std::printf("STORE  %td of %zu nodes reachable\n", up, stores.size());
-  if (up > 0) std::printf("%s", table.ToString().c_str());
+  if (up > 0) std::printf("%s%s", table.ToString().c_str(), degraded.c_str());
   for (size_t i = 0; i < stores.size(); ++i) {
     if (stores[i].ok()) continue;
     std::printf("  %s  unreachable: %s\n", addresses[i].ToString().c_str(),
@@ -78,6 +119,8 @@ std::string StoreJson(const io::Endpoint& address, const Result<rpc::StoreStatus
   object.Add("grpc", address.ToString()).Add("reachable", store.ok());
   if (!store.ok()) return object.Add("error", store.status().message()).ToString();
   const rpc::StoreStatus& s = *store;
+  std::vector<std::string> shards;
+  for (const rpc::StoreShard& shard : s.shards()) shards.push_back(ShardJson(shard));
   return object.Add("node_id", s.node_id())
       .Add("version", s.version())
       .Add("data", s.data_address())
@@ -94,6 +137,8 @@ std::string StoreJson(const io::Endpoint& address, const Result<rpc::StoreStatus
       .Add("bytes_in", uint64_t{s.bytes_in()})
       .Add("bytes_out", uint64_t{s.bytes_out()})
       .Add("view_number", uint64_t{s.view_number()})
+      .Add("feed_readers", uint64_t{s.feed_readers()})
+      .AddRaw("shards", JsonArray(shards))
       .ToString();
 }
 

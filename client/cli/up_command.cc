@@ -6,7 +6,7 @@
 
 #include "client/cli/child_process.h"
 #include "client/cli/command.h"
-#include "client/cli/grpc_status.h"
+#include "client/cli/control_client.h"
 
 namespace ember::cli {
 namespace {

@@ -6,61 +6,17 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <spdlog/spdlog.h>
 
-#include "proto/rpc/store.grpc.pb.h"
+#include "kvstore/server/store_control.h"
+#include "kvstore/server/store_data.h"
 
 namespace ember::kv {
 namespace {
 
-constexpr Duration kStatusTimeout = seconds(1);
-constexpr char kServiceName[] = "ember.rpc.StoreControl";
-
-grpc::StatusCode GrpcCode(StatusCode code) {
-  return code == StatusCode::kDeadline ? grpc::StatusCode::DEADLINE_EXCEEDED
-                                       : grpc::StatusCode::UNAVAILABLE;
-}
-
-void ToProto(const NodeStatus& status, rpc::StoreStatus* out) {
-  out->set_node_id(status.node_id);
-  out->set_incarnation(status.incarnation);
-  out->set_version(EMBER_VERSION);
-  out->set_uptime_seconds(status.uptime_seconds);
-  out->set_data_address(status.data_address);
-  out->set_io_backend(status.io_backend);
-  out->set_memory_capacity_bytes(status.total.memory_capacity_bytes);
-  out->set_memory_used_bytes(status.total.memory_used_bytes);
-  out->set_segments(status.total.segments);
-  out->set_hits(status.total.hits);
-  out->set_misses(status.total.misses);
-  out->set_evictions(status.total.evictions);
-  out->set_corruptions(status.total.corruptions);
-  out->set_connections(status.total.connections);
-  out->set_bytes_in(status.total.bytes_in);
-  out->set_bytes_out(status.total.bytes_out);
-  out->set_view_number(status.view_number);
-  for (const wire::Member& member : status.members) {
-    rpc::StoreMember* proto = out->add_members();
-    proto->set_id(member.id);
-    proto->set_address(io::Endpoint{member.host, member.port}.ToString());
-  }
-}
-
-class StoreControl final : public rpc::StoreControl::Service {
- public:
-  explicit StoreControl(ControlService::StatusSource source) : source_(std::move(source)) {}
-
-  grpc::Status GetStatus(grpc::ServerContext*, const rpc::GetStoreStatusRequest*,
-                         rpc::StoreStatus* reply) override {
-    Result<NodeStatus> status = source_(kStatusTimeout);
-    if (!status.ok()) {
-      return {GrpcCode(status.status().code()), std::string(status.status().message())};
-    }
-    ToProto(*status, reply);
-    return grpc::Status::OK;
-  }
-
- private:
-  const ControlService::StatusSource source_;
-};
+constexpr const char* kServiceNames[] = {"", "ember.rpc.StoreControl", "ember.rpc.StoreData"};
+constexpr int kMaxMessageBytes = 2 << 20;  // a chunk of 1 MiB, or a batch of names
+constexpr int kMaxThreads = 96;            // feed readers, data calls, and then some
+constexpr int kKeepaliveMs = 20'000;       // a peer that answers no ping for so long is gone
+constexpr int kClientPingMs = 5'000;       // how often clients may ping
 
 // The library writes its own format to stderr; its words belong in our log.
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -76,24 +32,34 @@ void LogFromGrpcAtStart(gpr_log_func_args* args) {
 }  // namespace
 
 struct ControlService::Impl {
-  explicit Impl(StatusSource status) : control(std::move(status)) {}
+  explicit Impl(ControlSources sources)
+      : metrics(sources.metrics), control(sources, &metrics), data(sources.shards, &metrics) {}
+  ControlMetrics metrics;
   StoreControl control;
+  StoreData data;
   int port = 0;
   std::unique_ptr<grpc::Server> server;
 };
 
 Result<std::unique_ptr<ControlService>> ControlService::Start(const io::Endpoint& endpoint,
-                                                              StatusSource status) {
+                                                              ControlSources sources) {
   gpr_set_log_function(LogFromGrpcAtStart);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  auto impl = std::make_unique<Impl>(std::move(status));
+  auto impl = std::make_unique<Impl>(std::move(sources));
   grpc::ServerBuilder builder;
   // Without this, a second server on the same port would get half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(64 << 10);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs / 2);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientPingMs);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  grpc::ResourceQuota quota("ember-store");
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
   builder.AddListeningPort(endpoint.ToString(), grpc::InsecureServerCredentials(), &impl->port);
   builder.RegisterService(&impl->control);
+  builder.RegisterService(&impl->data);
   impl->server = builder.BuildAndStart();
   gpr_set_log_function(LogFromGrpc);
   if (impl->server == nullptr || impl->port == 0) {
@@ -112,11 +78,11 @@ uint16_t ControlService::port() const { return static_cast<uint16_t>(impl_->port
 
 void ControlService::SetServing(bool serving) {
   auto* health = impl_->server->GetHealthCheckService();
-  health->SetServingStatus("", serving);
-  health->SetServingStatus(kServiceName, serving);
+  for (const char* name : kServiceNames) health->SetServingStatus(name, serving);
 }
 
 void ControlService::Stop(Duration grace) {
+  impl_->control.Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() +
                           std::chrono::duration_cast<std::chrono::microseconds>(grace));
   impl_->server->Wait();

@@ -17,6 +17,8 @@ ShardStatus& ShardStatus::operator+=(const ShardStatus& other) {
   disk_used_bytes += other.disk_used_bytes;
   disk_segments += other.disk_segments;
   disk_degraded |= other.disk_degraded;
+  leases += other.leases;
+  puts_open += other.puts_open;
   return *this;
 }
 

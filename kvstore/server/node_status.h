@@ -9,6 +9,12 @@
 
 namespace ember::kv {
 
+// A histogram's counts: of each bucket, not cumulative, one more than bounds (seconds, ascending).
+struct LatencyBuckets {
+  std::vector<double> bounds;
+  std::vector<uint64_t> counts;
+};
+
 struct ShardStatus {
   uint64_t memory_capacity_bytes = 0;
   uint64_t memory_used_bytes = 0;
@@ -20,11 +26,14 @@ struct ShardStatus {
   uint32_t connections = 0;
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
+  uint64_t leases = 0;
+  uint64_t puts_open = 0;
   // Zero without a disk tier.
   uint64_t disk_capacity_bytes = 0;
   uint64_t disk_used_bytes = 0;
   uint64_t disk_segments = 0;
   bool disk_degraded = false;  // takes nothing now; of a sum: any
+  LatencyBuckets gets;  // not in a sum of shards
 
   ShardStatus& operator+=(const ShardStatus& other);
 };

@@ -24,8 +24,12 @@ MAY_INCLUDE = {
     "client/http": ["proto/base"],
     "client/cluster": ["proto/base", "proto/model", "proto/wire", "client/io"],
     "client/store_client": ["proto/base", "proto/model", "proto/wire", "client/io", "client/cluster"],
+    "client/feed": ["proto"],
+    "client/grpc_client": ["proto", "client/io", "client/cluster", "client/store_client"],
+    "client/bindings": ["proto/base", "proto/model", "client/io", "client/store_client"],
     "client/agent": ["proto", "client/io", "client/http", "client/cluster", "client/store_client"],
-    "client/cli": ["proto", "client/io", "client/http", "client/cluster", "client/store_client"],
+    "client/cli": ["proto", "client/io", "client/http", "client/cluster", "client/store_client", "client/feed",
+                   "client/grpc_client"],
     "kvstore/engine": ["proto/base", "proto/model"],
     "kvstore/memory": ["proto/base", "kvstore/engine"],
     "kvstore/disk": ["proto/base", "proto/model", "client/io", "kvstore/engine"],
@@ -47,7 +51,7 @@ HEAVY = {
     r"<boost/beast": ["client/http/"],
     r"<boost/asio": ["client/http/", "client/agent/", "router/"],
     r"<simdjson": ["client/http/", "client/agent/", "client/cli/", "router/"],
-    r"<grpcpp/": ["kvstore/server/", "kvstore/main.cc", "client/agent/", "client/cli/", "router/"],
+    r"<grpcpp/": ["kvstore/server/", "kvstore/main.cc", "client/agent/", "client/cli/", "client/feed/", "client/grpc_client/", "router/"],
     r"<openssl/": ["proto/model/kv_namespace.cc"],
     r"<xxhash": ["proto/base/checksum.cc"],
 }
@@ -75,7 +79,8 @@ class Architecture(unittest.TestCase):
                 if include[0] != '"':
                     continue
                 if target.startswith("proto/rpc/") and target.endswith(".pb.h"):
-                    if not name.startswith(("proto/rpc/", "kvstore/server/", "client/agent/", "client/cli/", "router/")):
+                    if not name.startswith(("proto/rpc/", "kvstore/server/", "client/agent/", "client/cli/", "client/feed/",
+                                            "client/grpc_client/", "router/")):
                         bad.append(f"{name}: protobuf stays in the gRPC adapters ({target})")
                 elif not any(target.startswith(f + "/") for f in [folder, *MAY_INCLUDE[folder]]):
                     bad.append(f"{name}: {folder} may not include {target}")

@@ -27,9 +27,13 @@ class ControlTest : public ::testing::Test {
     config.max_segment_bytes = 1 << 20;
     node_ = *Node::Start(config);
   }
+  ControlSources Sources() {
+    return {.status = [this](Duration d) { return node_->GetStatus(d); },
+            .shards = node_->doors(),
+            .metrics = &node_->metrics()};
+  }
   std::unique_ptr<ControlService> StartControl() {
-    return *ControlService::Start({"127.0.0.1", 0},
-                                  [this](Duration d) { return node_->GetStatus(d); });
+    return *ControlService::Start({"127.0.0.1", 0}, Sources());
   }
   static std::shared_ptr<grpc::Channel> Channel(uint16_t port) {
     return grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
@@ -87,9 +91,11 @@ TEST_F(ControlTest, HealthFollowsSetServing) {
 }
 
 TEST_F(ControlTest, ANodeThatDoesNotAnswerIsADeadlineNotAHang) {
-  auto control = ControlService::Start({"127.0.0.1", 0}, [](Duration) -> Result<NodeStatus> {
+  ControlSources sources = Sources();
+  sources.status = [](Duration) -> Result<NodeStatus> {
     return DeadlineError("the node's thread does not answer");
-  });
+  };
+  auto control = ControlService::Start({"127.0.0.1", 0}, sources);
   auto stub = rpc::StoreControl::NewStub(Channel((*control)->port()));
   grpc::ClientContext context;
   SetDeadline(&context);
@@ -101,8 +107,7 @@ TEST_F(ControlTest, ANodeThatDoesNotAnswerIsADeadlineNotAHang) {
 
 TEST_F(ControlTest, TwoServersDoNotShareAPort) {
   auto control = StartControl();
-  auto second = ControlService::Start({"127.0.0.1", control->port()},
-                                      [this](Duration d) { return node_->GetStatus(d); });
+  auto second = ControlService::Start({"127.0.0.1", control->port()}, Sources());
   EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
 }
 

@@ -1,5 +1,4 @@
-// The control planes of nodes and router, asked over gRPC: the only part of the command line that
-// links it.
+// The control planes of nodes and router, asked over gRPC.
 //
 // Blocking; any thread.
 #pragma once
@@ -19,5 +18,8 @@ Result<rpc::RouterStatus> FetchRouterStatus(const io::Endpoint& grpc, Duration t
 // In parallel: one that hangs does not hold up the others. In the order of the addresses.
 std::vector<Result<rpc::StoreStatus>> FetchStoreStatuses(const std::vector<io::Endpoint>& grpc,
                                                          Duration timeout);
+
+Result<rpc::PurgeReply> PurgeStore(const io::Endpoint& grpc, const rpc::PurgeRequest& request,
+                                   Duration timeout);
 
 }  // namespace ember::cli

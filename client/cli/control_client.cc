@@ -1,4 +1,4 @@
-#include "client/cli/grpc_status.h"
+#include "client/cli/control_client.h"
 
 #include <grpcpp/grpcpp.h>
 
@@ -41,6 +41,17 @@ Result<rpc::StoreStatus> FetchStoreStatus(const io::Endpoint& endpoint, Duration
   SetDeadline(timeout, &context);
   rpc::StoreStatus reply;
   const grpc::Status status = StubFor<rpc::StoreControl>(endpoint)->GetStatus(&context, {}, &reply);
+  if (!status.ok()) return ToStatus(status);
+  return reply;
+}
+
+Result<rpc::PurgeReply> PurgeStore(const io::Endpoint& endpoint, const rpc::PurgeRequest& request,
+                                   Duration timeout) {
+  grpc::ClientContext context;
+  SetDeadline(timeout, &context);
+  rpc::PurgeReply reply;
+  const grpc::Status status =
+      StubFor<rpc::StoreControl>(endpoint)->Purge(&context, request, &reply);
   if (!status.ok()) return ToStatus(status);
   return reply;
 }
