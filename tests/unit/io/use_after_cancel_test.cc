@@ -71,7 +71,7 @@ class UseAfterCancelTest : public FileTest {
 
 TEST_P(UseAfterCancelTest, ReadsOfConnections) {
   constexpr size_t kVictims = 100;
-  constexpr uint32_t kRounds = 200;
+  constexpr uint32_t kRounds = 100;
   RunTask([&]() -> Task<void> {
     std::vector<Victim> victims(kVictims);
     for (uint32_t round = 0; round < kRounds && !HasFailure(); ++round) {
@@ -89,7 +89,7 @@ Task<void> StopUnderReads(Loop& loop, const std::string& path, size_t shift,
                           std::vector<AlignedBytes>& buffers, std::vector<Result<size_t>>& results,
                           std::span<const Bytes> blocks) {
   const std::unique_ptr<File> file =
-      Must(loop.files().Open(path, {.create = true, .write = true, .direct = shift % 2 == 0}));
+      Must(loop.files().Open(path, {.create = true, .write = true, .direct = shift % 5 == 0}));
   if (*file->Size() == 0) {
     for (size_t i = 0; i < kBlocks; ++i) {
       std::ranges::copy(blocks[i], buffers[0].span().begin());
@@ -111,7 +111,7 @@ Task<void> StopUnderReads(Loop& loop, const std::string& path, size_t shift,
 
 // Only Stop cancels I/O on files; so each round is a loop of its own.
 TEST_P(UseAfterCancelTest, ReadsOfFiles) {
-  constexpr size_t kReads = 800;
+  constexpr size_t kReads = 900;
   constexpr size_t kRounds = 100;
   std::vector<AlignedBytes> buffers;
   for (size_t i = 0; i < kReads; ++i) {
