@@ -60,12 +60,12 @@ ShardEngine::Reservation ShardEngine::Reserve(OwnerId owner, ByteSpan encoded_he
     index_.Touch(entry);
     OfferBelow(entry, /*used_again=*/true);
     metrics_->put_have.Add();
-    return {.have = true};
+    return {.have = true, .key = header->key};
   }
   if (const DiskEntry* entry = FindOnDisk(header->key, &reason)) {
     disk_.CountUse(*entry);
     metrics_->put_have.Add();
-    return {.have = true};
+    return {.have = true, .key = header->key};
   }
   StatusCode refusal = Refusal(*header, encoded_header.size());
   if (refusal == StatusCode::kOk && KeyHasWriter(header->key)) refusal = StatusCode::kBusy;

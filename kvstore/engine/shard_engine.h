@@ -45,6 +45,7 @@ class ShardEngine {
     StatusCode code = StatusCode::kOk;
     bool have = false;  // stored already: nothing to write
     AttemptToken token;
+    BlockKey key;  // of what is stored already
   };
   Reservation Reserve(OwnerId owner, ByteSpan encoded_header);
   // Writes come in order: `offset` is what has been received. kNotFound: no such attempt of this

@@ -129,7 +129,7 @@ io::Task<Status> DataConnection::Handle(const Frame& frame) {
     case FrameType::kMatch:
       co_return HandleMatch(frame);
     case FrameType::kReserve:
-      co_return HandleReserve(frame);
+      co_return co_await HandleReserve(frame);
     case FrameType::kCommit:
       co_return co_await HandleCommit(frame);
     case FrameType::kAbort:
@@ -165,20 +165,41 @@ Status DataConnection::HandleMatch(const Frame& frame) {
   return OkStatus();
 }
 
-Status DataConnection::HandleReserve(const Frame& frame) {
+io::Task<Status> DataConnection::HandleReserve(const Frame& frame) {
+  const uint64_t request_id = frame.header.request_id;
   Result<wire::Reserve> reserve = wire::Decode<wire::Reserve>(frame.meta);
-  if (!reserve.ok()) return reserve.status();
+  if (!reserve.ok()) co_return reserve.status();
   reserved_at_ = context_->loop->Now();
   const auto deadline = context_->engine->options().attempt_deadline;
   wire::ReserveReply reply;
   reply.deadline_ms = static_cast<uint32_t>(ToMilliseconds(deadline));
   reply.entries.reserve(reserve->headers.size());
+  PersistList stored;
   for (const Bytes& header : reserve->headers) {
     const ShardEngine::Reservation r = context_->engine->Reserve(id_, header);
-    reply.entries.push_back({r.code, r.have, {r.token.high, r.token.low}});
+    if (r.have) stored.Add(r.key, reply.entries.size());
+    reply.entries.push_back({r.code, r.have, {r.token.high, r.token.low}, AckLevel::kMemory});
   }
-  replies_.Add(wire::FrameType::kReserveReply, frame.header.request_id, Encode(reply));
-  return OkStatus();
+  if (reserve->ack == AckLevel::kDisk) {
+    const Status status = co_await Persist(
+        std::move(stored), [&](size_t i) { reply.entries[i].level = AckLevel::kDisk; });
+    EMBER_CO_RETURN_IF_ERROR(status);
+  }
+  replies_.Add(wire::FrameType::kReserveReply, request_id, Encode(reply));
+  co_return OkStatus();
+}
+
+// Until all of it is on disk or can't be; `durable` hears the places of what is.
+io::Task<Status> DataConnection::Persist(PersistList list,
+                                         const std::function<void(size_t)>& durable) {
+  if (context_->disk == nullptr || list.keys.empty()) co_return OkStatus();
+  // Who waits for an earlier answer must not wait for the disk too.
+  EMBER_CO_RETURN_IF_ERROR(co_await replies_.Flush());
+  const std::vector<StatusCode> codes = co_await context_->disk->Persist(std::move(list.keys));
+  for (size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] == StatusCode::kOk) durable(list.places[i]);
+  }
+  co_return OkStatus();
 }
 
 io::Task<Status> DataConnection::HandleWrite(const Frame& frame) {
@@ -216,24 +237,17 @@ io::Task<Status> DataConnection::HandleCommit(const Frame& frame) {
   Result<wire::Commit> commit = wire::Decode<wire::Commit>(frame.meta);
   if (!commit.ok()) co_return commit.status();
   wire::CommitReply reply;
-  std::vector<BlockKey> published;
-  std::vector<size_t> places;  // of those, in the reply
+  PersistList published;
   for (const AttemptToken& token : Tokens(commit->tokens)) {
     const std::optional<BlockKey> key = context_->engine->KeyOf(id_, token);
     const StatusCode code = context_->engine->Commit(id_, token);
-    if (code == StatusCode::kOk) {
-      published.push_back(*key);
-      places.push_back(reply.entries.size());
-    }
+    if (code == StatusCode::kOk) published.Add(*key, reply.entries.size());
     reply.entries.push_back({code, AckLevel::kMemory});
   }
-  if (commit->ack == AckLevel::kDisk && context_->disk != nullptr && !published.empty()) {
-    // Who waits for an earlier answer must not wait for the disk too.
-    EMBER_CO_RETURN_IF_ERROR(co_await replies_.Flush());
-    const std::vector<StatusCode> durable = co_await context_->disk->Persist(std::move(published));
-    for (size_t i = 0; i < durable.size(); ++i) {
-      if (durable[i] == StatusCode::kOk) reply.entries[places[i]].level = AckLevel::kDisk;
-    }
+  if (commit->ack == AckLevel::kDisk) {
+    const Status status = co_await Persist(
+        std::move(published), [&](size_t i) { reply.entries[i].level = AckLevel::kDisk; });
+    EMBER_CO_RETURN_IF_ERROR(status);
   }
   replies_.Add(wire::FrameType::kCommitReply, request_id, Encode(reply));
   context_->metrics->put_seconds.Observe(Seconds(context_->loop->Now() - reserved_at_));

@@ -6,6 +6,7 @@
 // Concurrency: the loop's thread only. Life: Run once; it may be destroyed when Run has ended.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -34,18 +35,28 @@ class DataConnection {
 
  private:
   using Frame = FrameReader::Frame;
+  // Keys that must be on disk before a reply, and their places in it.
+  struct PersistList {
+    std::vector<BlockKey> keys;
+    std::vector<size_t> places;
+    void Add(const BlockKey& key, size_t place) {
+      keys.push_back(key);
+      places.push_back(place);
+    }
+  };
 
   io::Task<Status> Serve();
   io::Task<Status> Handshake();
   io::Task<Status> Handle(const Frame& frame);
   io::Task<Status> HandleWrite(const Frame& frame);
   io::Task<Status> HandleGet(const Frame& frame);
+  io::Task<Status> HandleReserve(const Frame& frame);
   io::Task<Status> HandleCommit(const Frame& frame);
   Status HandleMatch(const Frame& frame);
-  Status HandleReserve(const Frame& frame);
   Status HandleAbort(const Frame& frame);
   Status HandleRelease(const Frame& frame);
   Status HandleReportCorrupt(const Frame& frame);
+  io::Task<Status> Persist(PersistList list, const std::function<void(size_t)>& durable);
   void PrefetchFrom(std::span<const wire::GetItem> items);
   void AddGetReply(uint64_t request_id, uint32_t index, const wire::GetItem& item,
                    ShardEngine::Found found);

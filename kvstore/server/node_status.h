@@ -33,7 +33,7 @@ struct ShardStatus {
   uint64_t disk_used_bytes = 0;
   uint64_t disk_segments = 0;
   bool disk_degraded = false;  // takes nothing now; of a sum: any
-  LatencyBuckets gets;  // not in a sum of shards
+  LatencyBuckets gets;         // not in a sum of shards
 
   ShardStatus& operator+=(const ShardStatus& other);
 };

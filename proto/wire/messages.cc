@@ -174,6 +174,7 @@ Bytes Encode(const Reserve& m) {
   return Encoded([&](ByteWriter* w) {
     w->Put(static_cast<uint32_t>(m.headers.size()));
     for (const Bytes& header : m.headers) w->PutSized(header);
+    w->Put(m.ack);
   });
 }
 template <>
@@ -184,6 +185,7 @@ Result<Reserve> Decode(ByteSpan bytes) {
       ByteSpan b = r->GetSized(kMaxSegmentHeaderBytes);
       header.assign(b.begin(), b.end());
     }
+    m->ack = AckLevelFromWire(r->Get<uint8_t>());
   });
 }
 
@@ -195,6 +197,7 @@ Bytes Encode(const ReserveReply& m) {
       w->Put(e.code);
       w->Put(static_cast<uint8_t>(e.have));
       PutToken(e.token, w);
+      w->Put(e.level);
     }
   });
 }
@@ -202,11 +205,12 @@ template <>
 Result<ReserveReply> Decode(ByteSpan bytes) {
   return Decoded<ReserveReply>(bytes, "reserve reply", [](ByteReader* r, ReserveReply* m) {
     m->deadline_ms = r->Get<uint32_t>();
-    m->entries.resize(r->GetCount(kMaxReservePerBatch, 2 + kTokenBytes));
+    m->entries.resize(r->GetCount(kMaxReservePerBatch, 2 + kTokenBytes + 1));
     for (ReserveEntry& e : m->entries) {
       e.code = StatusCodeFromWire(r->Get<uint8_t>());
       e.have = r->Get<uint8_t>() != 0;
       e.token = GetToken(r);
+      e.level = AckLevelFromWire(r->Get<uint8_t>());
     }
   });
 }

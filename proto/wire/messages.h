@@ -70,12 +70,15 @@ struct MatchReply {
 
 struct Reserve {
   std::vector<Bytes> headers;  // encoded SegmentHeaders
+  // Of what is stored already, whose reply waits for it; of the others the Commit says it.
+  AckLevel ack = AckLevel::kMemory;
 };
 struct ReserveEntry {
   // kOk: write it. kBusy: another writer is at it. Others: refused, see `have` first.
   StatusCode code = StatusCode::kOk;
   bool have = false;  // stored already: nothing to send
   AttemptToken token;
+  AckLevel level = AckLevel::kMemory;  // of what is stored already
 };
 struct ReserveReply {
   uint32_t deadline_ms = 0;
