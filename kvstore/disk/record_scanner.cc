@@ -56,7 +56,9 @@ Result<RecordHead> HeadAt(ByteSpan block, uint64_t offset, const ScanOptions& op
 io::Task<void> ScanRecords(BlockReader* reader, ScanOptions options,
                            std::function<void(const RecordHead&)> found,
                            std::function<void(uint64_t, const Status&)> damaged) {
-  for (uint64_t at = options.begin; at + kBlockBytes <= options.end;) {
+  uint64_t last = options.begin;  // the end of the last whole record
+  for (uint64_t at = options.begin;
+       at + kBlockBytes <= options.end && at - last <= options.max_gap;) {
     Result<ByteSpan> blocks = co_await reader->At(at);
     if (!blocks.ok()) {
       if (blocks.status().code() == StatusCode::kNotFound) co_return;
@@ -76,6 +78,7 @@ io::Task<void> ScanRecords(BlockReader* reader, ScanOptions options,
     if (whole.ok()) {
       found(*head);
       at += head->record_bytes();
+      last = at;
     } else {
       damaged(at, whole);
       at += kBlockBytes;

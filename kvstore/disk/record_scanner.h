@@ -42,6 +42,8 @@ struct ScanOptions {
   uint64_t begin = kBlockBytes;  // where to look first
   uint64_t end = 0;              // records end before it
   bool check_payloads = true;
+  // Where so many bytes follow without a whole record, none follows at all.
+  uint64_t max_gap = UINT64_MAX;
 };
 // `found` hears of each whole record in order; `damaged` of each head whose body is not, and of
 // each stretch that could not be read, by offset and reason. Suspends often; never fails as a

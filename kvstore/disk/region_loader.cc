@@ -8,6 +8,10 @@
 namespace ember::kv {
 namespace {
 
+// Above what can be in flight at once, so above what a crash can leave unwritten between two whole
+// records: DiskOptions::max_write_bytes and one record of the largest kind.
+constexpr uint64_t kMaxGap = 128ull << 20;
+
 io::Task<Result<AlignedBuffer>> ReadBlocks(io::File* file, uint64_t offset, uint64_t length) {
   AlignedBuffer buffer(length);
   Result<size_t> read = co_await file->ReadAt(offset, buffer.span());
@@ -85,8 +89,10 @@ io::Task<bool> UseFooter(io::File* file, RegionTrailer trailer, LoadedRegion* ou
 
 io::Task<void> UseScan(io::File* file, uint64_t begin, LoadedRegion* out) {
   BlockReader reader(file);
-  const ScanOptions options{
-      .use = out->header.use, .begin = begin, .end = out->header.length - kBlockBytes};
+  const ScanOptions options{.use = out->header.use,
+                            .begin = begin,
+                            .end = out->header.length - kBlockBytes,
+                            .max_gap = kMaxGap};
   co_await ScanRecords(
       &reader, options,
       [out](const RecordHead& head) {
