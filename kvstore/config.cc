@@ -1,7 +1,10 @@
 #include "kvstore/config.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdlib>
 
 #include "proto/wire/limits.h"
 
@@ -41,7 +44,7 @@ constexpr char kFooter[] =
 // What the flags say, before it is understood.
 struct RawFlags {
   std::string listen, grpc, admin, memory, max_segment, peers, io;
-  std::string data, disk, disk_write, scrub_rate, ttl;
+  std::string data, disk, disk_write, scrub_rate, ttl, shm, shm_dir;
   std::vector<std::string> namespace_ttls;
 };
 
@@ -65,6 +68,28 @@ Status ReadSize(const char* flag, const std::string& text, uint64_t* out) {
   Result<uint64_t> size = ParseByteSize(text);
   if (!size.ok()) return size.status().WithContext(flag);
   *out = *size;
+  return OkStatus();
+}
+
+// Gone after a reboot, and for this user alone where the system has such a place.
+std::string DefaultShmDir() {
+  if (const char* own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && *own == '/') return own;
+  if (access("/run", W_OK) == 0) return "/run";
+  if (const char* temporary = std::getenv("TMPDIR"); temporary != nullptr && *temporary == '/') {
+    return temporary;
+  }
+  return "/tmp";
+}
+
+Status ReadShm(const RawFlags& raw, NodeConfig* config) {
+  if (raw.shm != "trusted") {
+    if (raw.shm_dir.empty()) return OkStatus();
+    return InvalidError("--shm-dir needs --shm=trusted");
+  }
+  if (!raw.shm_dir.empty() && raw.shm_dir[0] != '/') {
+    return InvalidError("--shm-dir: clients need an absolute path");
+  }
+  config->shm_dir = raw.shm_dir.empty() ? DefaultShmDir() : raw.shm_dir;
   return OkStatus();
 }
 
@@ -170,6 +195,7 @@ Status Understand(const RawFlags& raw, NodeConfig* config) {
     if (!backend.ok()) return backend.status().WithContext("--io");
     config->backend = *backend;
   }
+  EMBER_RETURN_IF_ERROR(ReadShm(raw, config));
   if (!raw.peers.empty()) {
     Result<cluster::View> view = cluster::ParseStaticView(raw.peers);
     if (!view.ok()) return view.status().WithContext("--peers");
@@ -264,6 +290,13 @@ ParsedConfig ParseConfig(int argc, const char* const* argv) {
   app.add_option("--peers", raw.peers,
                  "All nodes of the static cluster, this one too: id=host:port,...");
   app.add_option("--io", raw.io, "auto, uring or epoll: auto falls back to epoll [auto]");
+  app.add_option("--shm", raw.shm,
+                 "off, or trusted: clients of this user on this host map the memory and read it in "
+                 "place. They can then read all tenants' segments [off]")
+      ->check(CLI::IsMember({"off", "trusted"}));
+  app.add_option("--shm-dir", raw.shm_dir,
+                 "Folder of the sockets that hand the memory over [$XDG_RUNTIME_DIR, else /run, "
+                 "$TMPDIR or /tmp]");
   app.add_option("--log-level", config.log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
       ->capture_default_str();

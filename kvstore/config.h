@@ -32,6 +32,8 @@ struct NodeConfig {
   uint64_t max_segment_bytes = 0;  // 0: as much as the protocol and the memory allow
   std::optional<cluster::View> peers;
   io::Backend backend = io::Backend::kAuto;
+  // Where the sockets are that hand the memory to clients on this host; none: off.
+  std::optional<std::string> shm_dir;
   std::string log_level = "info";
 };
 

@@ -27,6 +27,7 @@ Result<std::unique_ptr<Node>> Node::Start(const NodeConfig& config,
   std::unique_ptr<Node> node(new Node(config));
   EMBER_RETURN_IF_ERROR(node->MakeShards());
   if (config.disk) EMBER_RETURN_IF_ERROR(node->OpenDisk(make_catalog).WithContext("--data"));
+  EMBER_RETURN_IF_ERROR(node->OpenDoor().WithContext("--shm-dir"));
   EMBER_RETURN_IF_ERROR(node->Listen().WithContext("--listen"));
   return node;
 }
@@ -55,6 +56,21 @@ Status Node::MakeShards() {
   return OkStatus();
 }
 
+Status Node::OpenDoor() {
+  if (!config_.shm_dir) return OkStatus();
+  std::vector<SharedArena> arenas;
+  for (const auto& shard : shards_) {
+    Result<SharedArena> arena = shard->ShareMemory();
+    if (!arena.ok()) return arena.status();
+    arenas.push_back(*std::move(arena));
+  }
+  Result<std::unique_ptr<ArenaDoor>> door = ArenaDoor::Open(
+      {*config_.shm_dir, config_.node_id, incarnation_}, std::move(arenas), &registry_);
+  if (!door.ok()) return door.status();
+  door_ = *std::move(door);
+  return OkStatus();
+}
+
 Status Node::Listen() {
   DataServerOptions options;
   options.node_id = config_.node_id;
@@ -68,6 +84,7 @@ Status Node::Listen() {
     options.listen = config_.listen;
     options.shard = static_cast<uint32_t>(ports.size());
     if (config_.listen.port != 0) options.listen.port += options.shard;
+    if (door_ != nullptr) options.shm_path = door_->path(options.shard);
     EMBER_RETURN_IF_ERROR(shard->Listen(options));
     ports.push_back(shard->port());
     // A node without a list is a cluster of one, at the address of its first shard.

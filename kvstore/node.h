@@ -49,6 +49,7 @@ class Node {
   explicit Node(const NodeConfig& config);
   Status MakeShards();
   Status OpenDisk(const CatalogMaker& make_catalog);
+  Status OpenDoor();
   Status Listen();
 
   const NodeConfig config_;
@@ -60,6 +61,7 @@ class Node {
   std::unique_ptr<DiskMetrics> disk_metrics_;
   std::unique_ptr<Catalog> catalog_;
   std::vector<std::unique_ptr<Shard>> shards_;
+  std::unique_ptr<ArenaDoor> door_;  // with --shm
 };
 
 }  // namespace ember::kv

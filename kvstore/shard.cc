@@ -108,6 +108,12 @@ bool Shard::alive() const {
   return SteadyClock().Now() - last < kAliveWithin;
 }
 
+Result<SharedArena> Shard::ShareMemory() {
+  Result<int> memory = arena_->ShareReadOnly();
+  if (!memory.ok()) return memory.status();
+  return SharedArena{io::FileDescriptor(*memory), arena_->capacity()};
+}
+
 void Shard::Stop(Duration grace, Duration flush_grace) {
   if (std::exchange(stopped_, true) || thread_ == nullptr) return;
   (void)io::RunOnLoop<Status>(thread_->loop(), [&] { return StopOnLoop(grace, flush_grace); });

@@ -14,6 +14,7 @@
 #include "kvstore/disk/disk_tier.h"
 #include "kvstore/engine/engine_metrics.h"
 #include "kvstore/memory/arena.h"
+#include "kvstore/server/arena_door.h"
 #include "kvstore/server/data_server.h"
 #include "kvstore/server/node_status.h"
 #include "kvstore/server/shard_door.h"
@@ -49,6 +50,9 @@ class Shard {
   Result<ShardStatus> GetStatus(Duration timeout);
   // Whether its thread has come round within the last seconds. Never waits.
   bool alive() const;
+
+  // For readers in other processes; see Arena::ShareReadOnly.
+  Result<SharedArena> ShareMemory();
 
   uint16_t port() const { return server_->port(); }
   std::string_view io_backend() const { return thread_->loop().backend(); }

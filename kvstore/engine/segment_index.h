@@ -113,8 +113,11 @@ class Pin {
   ByteSpan payload() const { return index_->Payload(*entry_); }
   // The encoded SegmentHeader.
   ByteSpan header() const { return index_->Header(*entry_); }
+  // Where the payload begins in the shard's memory.
+  uint64_t offset() const { return entry_->extent.offset; }
 
  private:
+  friend class ShardEngine;
   SegmentIndex* index_ = nullptr;
   Entry* entry_ = nullptr;
 };

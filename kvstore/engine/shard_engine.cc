@@ -250,40 +250,6 @@ ShardEngine::Matched ShardEngine::Match(OwnerId owner, std::span<const BlockKey>
   return out;
 }
 
-uint64_t ShardEngine::TakeLease(OwnerId owner, Lease lease, Duration duration) {
-  uint64_t new_bytes = 0;
-  const std::vector<Entry*>& entries = lease.entries;
-  for (const Entry* entry : entries) new_bytes += entry->leases == 0 ? entry->extent.length : 0;
-  const auto limit = static_cast<uint64_t>(options_.max_leased_share * index_.memory().capacity());
-  if (leases_.size() >= options_.max_leases || leased_bytes_ + new_bytes > limit ||
-      leased_keys_ + lease.keys() > options_.max_leased_keys) {
-    return 0;
-  }
-  for (Entry* entry : entries) {
-    if (entry->leases++ == 0) leased_bytes_ += entry->extent.length;
-    index_.Pin(entry);
-  }
-  leased_keys_ += lease.keys();
-  uint64_t id = 0;
-  while (id == 0 || leases_.Find(id) != nullptr) id = random_->Next();
-  leases_.Insert(id, owner, clock_->Now() + std::min(duration, options_.max_lease),
-                 std::move(lease));
-  SetGauges();
-  return id;
-}
-
-void ShardEngine::Release(uint64_t lease_id) {
-  Lease* lease = leases_.Find(lease_id);
-  if (lease == nullptr) return;
-  for (Entry* entry : lease->entries) {
-    if (--entry->leases == 0) leased_bytes_ -= entry->extent.length;
-    index_.Unpin(entry);
-  }
-  leased_keys_ -= lease->keys();
-  leases_.Erase(lease_id);
-  SetGauges();
-}
-
 ShardEngine::Found ShardEngine::Get(const BlockKey& key) {
   MissReason reason;
   Entry* entry = Lookup(key, &reason);

@@ -71,6 +71,10 @@ class ShardEngine {
   };
   Matched Match(OwnerId owner, std::span<const BlockKey> keys, Duration lease);
   void Release(uint64_t lease_id);
+  // Keeps what Get found from eviction for a reader in the shared memory: adds it to the owner's
+  // lease *lease_id, or to a new one of `duration` when that is 0 or over by now. False when a
+  // bound of leases is reached.
+  bool AddToLease(OwnerId owner, const Pin& pin, Duration duration, uint64_t* lease_id);
 
   struct Found {
     MissReason miss = MissReason::kNone;
@@ -179,6 +183,8 @@ class ShardEngine {
   void SweepDisk();
   MissReason PublishPromoted(const SegmentRecord& record, const Extent& extent, Pin* pin,
                              bool* published);
+  bool MayLease(std::span<Entry* const> entries, size_t more_keys) const;
+  void PinForLease(Entry* entry);
   void SetGauges();
 
   const EngineOptions options_;

@@ -1,5 +1,6 @@
 #include "kvstore/memory/arena.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@ Result<std::unique_ptr<Arena>> Arena::Make(uint64_t capacity, bool prealloc) {
     return NoSpaceError("segment memory of " + std::to_string(capacity >> 20) +
                         " MiB, but the machine has " + std::to_string(machine >> 20) + " MiB");
   }
-  const int fd = memfd_create("ember-arena", MFD_CLOEXEC);
+  const int fd = memfd_create("ember-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return SystemError("memfd_create");
   // With the arena below owning it, every later return frees the descriptor and the mapping.
   if (ftruncate(fd, static_cast<off_t>(capacity)) != 0) {
@@ -66,6 +67,20 @@ Result<std::unique_ptr<Arena>> Arena::Make(uint64_t capacity, bool prealloc) {
 Arena::~Arena() {
   munmap(base_, capacity_);
   close(fd_);
+}
+
+Result<int> Arena::ShareReadOnly() {
+  // A read-only descriptor alone is not enough: its receiver could open the file anew for writing.
+  // The seals hold for everybody, and for as long as the memory lives.
+  constexpr int kSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  const int seals = fcntl(fd_, F_GET_SEALS);
+  if ((seals & kSeals) != kSeals && fcntl(fd_, F_ADD_SEALS, kSeals) != 0) {
+    return SystemError("sealing segment memory");
+  }
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_);
+  const int shared = open(self.c_str(), O_RDONLY | O_CLOEXEC);
+  if (shared < 0) return SystemError("opening segment memory for reading");
+  return shared;
 }
 
 std::optional<Extent> Arena::Allocate(uint64_t length) {

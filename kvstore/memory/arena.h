@@ -39,7 +39,10 @@ class Arena final : public SegmentMemory {
   uint64_t used() const override { return capacity_ - space_.free(); }
 
   const FreeSpace& space() const { return space_; }
-  int memfd() const { return fd_; }
+  // A descriptor of the memory for readers in other processes, to be closed by the caller. From the
+  // first call on nobody but this mapping can write to it, and it keeps its size and all its pages.
+  // kUnavailable with the system's reason.
+  Result<int> ShareReadOnly();
 
  private:
   Arena(int fd, std::byte* base, uint64_t capacity)

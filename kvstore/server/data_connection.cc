@@ -281,6 +281,8 @@ io::Task<Status> DataConnection::HandleGet(const Frame& frame) {
   const uint64_t request_id = frame.header.request_id;
   Result<wire::Get> get = wire::Decode<wire::Get>(frame.meta);
   if (!get.ok()) co_return get.status();
+  InPlace in_place{milliseconds(std::min(get->in_place_lease_ms, wire::kMaxLeaseMs))};
+  const bool shared = in_place.duration > Duration::zero() && !context_->options.shm_path.empty();
   for (uint32_t i = 0; i < get->items.size(); ++i) {
     ShardEngine::Found found = context_->engine->Get(get->items[i].key);
     if (found.on_disk) {
@@ -289,7 +291,7 @@ io::Task<Status> DataConnection::HandleGet(const Frame& frame) {
       EMBER_CO_RETURN_IF_ERROR(co_await replies_.Flush());
       found = co_await context_->disk->Load(get->items[i].key);
     }
-    AddGetReply(request_id, i, get->items[i], std::move(found));
+    AddGetReply(request_id, i, get->items[i], std::move(found), shared ? &in_place : nullptr);
     if (replies_.full()) EMBER_CO_RETURN_IF_ERROR(co_await replies_.Flush());
   }
   context_->metrics->get_seconds.Observe(Seconds(context_->loop->Now() - start));
@@ -304,7 +306,7 @@ void DataConnection::PrefetchFrom(std::span<const wire::GetItem> items) {
 }
 
 void DataConnection::AddGetReply(uint64_t request_id, uint32_t index, const wire::GetItem& item,
-                                 ShardEngine::Found found) {
+                                 ShardEngine::Found found, InPlace* in_place) {
   wire::GetReply reply{.index = index, .miss = found.miss, .header = {}, .offset = item.offset};
   ByteSpan payload = found.pin.held() ? found.pin.payload() : ByteSpan();
   // Who asks for bytes past the end has another layout in mind.
@@ -318,6 +320,15 @@ void DataConnection::AddGetReply(uint64_t request_id, uint32_t index, const wire
   }
   payload = payload.subspan(item.offset, item.length == 0 ? std::dynamic_extent : item.length);
   reply.header.assign(found.pin.header().begin(), found.pin.header().end());
+  if (in_place != nullptr &&
+      context_->engine->AddToLease(id_, found.pin, in_place->duration, &in_place->lease_id)) {
+    reply.lease_id = in_place->lease_id;
+    reply.place = {found.pin.offset() + item.offset, payload.size()};
+    replies_.Add(wire::FrameType::kGetReply, request_id, Encode(reply));
+    context_->metrics->shm_gets.Add();
+    context_->metrics->shm_bytes.Add(payload.size());
+    return;
+  }
   replies_.Add(wire::FrameType::kGetReply, request_id, Encode(reply), payload,
                std::move(found.pin));
 }

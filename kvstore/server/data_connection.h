@@ -58,8 +58,14 @@ class DataConnection {
   Status HandleReportCorrupt(const Frame& frame);
   io::Task<Status> Persist(PersistList list, const std::function<void(size_t)>& durable);
   void PrefetchFrom(std::span<const wire::GetItem> items);
+  // The lease that the items of one Get share which are read in place.
+  struct InPlace {
+    Duration duration;
+    uint64_t lease_id = 0;
+  };
+  // `in_place`: null when payloads are to be sent.
   void AddGetReply(uint64_t request_id, uint32_t index, const wire::GetItem& item,
-                   ShardEngine::Found found);
+                   ShardEngine::Found found, InPlace* in_place);
   io::Task<Status> ReceiveInto(WriteGrant* grant);
   io::Task<void> SayFarewell(const Status& why);
 

@@ -6,6 +6,10 @@ ServerMetrics::ServerMetrics(MetricsRegistry* r, const MetricLabels& l)
     : bytes_in(
           r->AddCounter("ember_store_received_bytes_total", "Payload bytes of puts received", l)),
       bytes_out(r->AddCounter("ember_store_sent_bytes_total", "Payload bytes of gets sent", l)),
+      shm_gets(r->AddCounter("ember_store_shm_gets_total",
+                             "Segments read in the shared memory by clients on this host", l)),
+      shm_bytes(r->AddCounter("ember_store_shm_bytes_total",
+                              "Payload bytes read in the shared memory instead of being sent", l)),
       discarded_bytes(r->AddCounter("ember_store_discarded_bytes_total",
                                     "Payload bytes received for puts that were not open", l)),
       accepted(

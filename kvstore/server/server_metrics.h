@@ -12,6 +12,8 @@ class ServerMetrics {
 
   Counter& bytes_in;         // payload received for puts, wanted or not
   Counter& bytes_out;        // payload sent
+  Counter& shm_gets;         // segments read in place by clients on this host
+  Counter& shm_bytes;        // of their payloads, which were not sent
   Counter& discarded_bytes;  // of bytes_in: for puts that are not open (any more)
   Counter& accepted;
   Counter& refused;  // over the limit of connections

@@ -288,6 +288,7 @@ Bytes Encode(const Get& m) {
       w->Put(item.offset);
       w->Put(item.length);
     }
+    w->Put(m.in_place_lease_ms);
   });
 }
 template <>
@@ -299,6 +300,7 @@ Result<Get> Decode(ByteSpan bytes) {
       item.offset = r->Get<uint64_t>();
       item.length = r->Get<uint64_t>();
     }
+    m->in_place_lease_ms = r->Get<uint32_t>();
   });
 }
 
@@ -308,6 +310,9 @@ Bytes Encode(const GetReply& m) {
     w->Put(m.miss);
     w->PutSized(m.header);
     w->Put(m.offset);
+    w->Put(m.lease_id);
+    w->Put(m.place.offset);
+    w->Put(m.place.length);
   });
 }
 template <>
@@ -318,6 +323,9 @@ Result<GetReply> Decode(ByteSpan bytes) {
     ByteSpan header = r->GetSized(kMaxSegmentHeaderBytes);
     m->header.assign(header.begin(), header.end());
     m->offset = r->Get<uint64_t>();
+    m->lease_id = r->Get<uint64_t>();
+    m->place.offset = r->Get<uint64_t>();
+    m->place.length = r->Get<uint64_t>();
   });
 }
 

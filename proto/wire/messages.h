@@ -110,6 +110,13 @@ struct Release {
   uint64_t lease_id = 0;
 };
 
+// A run of bytes in a shard's memory, as the one who mapped it counts them.
+struct ArenaPlace {
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  bool operator==(const ArenaPlace&) const = default;
+};
+
 struct GetItem {
   BlockKey key;
   uint64_t offset = 0;
@@ -117,12 +124,20 @@ struct GetItem {
 };
 struct Get {
   std::vector<GetItem> items;
+  // Above 0: the client has mapped this shard's memory (HelloReply::shm_path). What it asks for is
+  // told by its place there instead of being sent, and pinned for so long. 0: all is sent.
+  uint32_t in_place_lease_ms = 0;
 };
 struct GetReply {
   uint32_t index = 0;  // of the item
   MissReason miss = MissReason::kNone;
   Bytes header;         // encoded SegmentHeader; empty on a miss
-  uint64_t offset = 0;  // of the frame's payload within the segment's
+  uint64_t offset = 0;  // of the payload asked for within the segment's
+  // Not 0: the payload is not in the frame, but at `place` in the shard's memory, pinned by this
+  // lease until its Release, its deadline or the connection's end. The lease may be that of many
+  // items, and a Get may need several. 0 although a place was asked for: the payload follows.
+  uint64_t lease_id = 0;
+  ArenaPlace place;
 };
 
 struct ErrorReply {

@@ -1,6 +1,9 @@
 #include "kvstore/memory/arena.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <map>
 
@@ -47,6 +50,29 @@ TEST(ArenaTest, TakesTheSmallestHoleThatFits) {
   arena->Free(large);
   arena->Free(small);
   EXPECT_EQ(arena->Allocate(8 << 10)->offset, small.offset);
+}
+
+TEST(ArenaTest, WhoIsHandedTheMemoryCanReadItAndNothingElse) {
+  auto arena = MakeArena(64 << 10);
+  const Extent extent = *arena->Allocate(4096);
+  for (int round = 0; round < 2; ++round) {
+    const int fd = *arena->ShareReadOnly();
+    arena->At(extent)[0] = std::byte(40 + round);
+    std::byte seen{};
+    ASSERT_EQ(pread(fd, &seen, 1, static_cast<off_t>(extent.offset)), 1);
+    EXPECT_EQ(seen, std::byte(40 + round));
+    EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+    // The file itself can be opened anew; the seals hold there, too.
+    const int again = open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR);
+    ASSERT_GE(again, 0);
+    EXPECT_EQ(pwrite(again, "x", 1, 0), -1);
+    EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0), MAP_FAILED);
+    EXPECT_EQ(ftruncate(again, 0), -1);
+    EXPECT_EQ(ftruncate(again, 1 << 20), -1);
+    EXPECT_EQ(fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+    close(again);
+    close(fd);
+  }
 }
 
 TEST(ArenaTest, FreeingTwiceEndsTheProcess) {

@@ -40,6 +40,13 @@ TEST(ConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(parsed.config->peers->members.size(), 2u);
 }
 
+TEST(ConfigTest, SharesItsMemoryOnlyWhenTold) {
+  EXPECT_FALSE(Parse({}).config->shm_dir);
+  EXPECT_FALSE(Parse({"--shm=off"}).config->shm_dir);
+  EXPECT_EQ(Parse({"--shm=trusted"}).config->shm_dir.value_or("")[0], '/');
+  EXPECT_EQ(Parse({"--shm=trusted", "--shm-dir=/x"}).config->shm_dir, "/x");
+}
+
 TEST(ConfigTest, ASmallMemoryLimitsTheSegment) {
   EXPECT_LT(Parse({"--memory=1MiB"}).config->max_segment_bytes, 1u << 20);
 }
@@ -66,6 +73,9 @@ TEST(ConfigTest, EveryMistakeIsOneLineThatNamesTheFlag) {
       {{"--data=/d", "--disk=1GiB", "--disk-write=never"}, "--disk-write"},
       {{"--ttl=soon"}, "--ttl"},
       {{"--namespace-ttl=xyz=1h"}, "--namespace-ttl"},
+      {{"--shm=always"}, "--shm"},
+      {{"--shm-dir=/run"}, "--shm-dir"},
+      {{"--shm=trusted", "--shm-dir=here"}, "--shm-dir"},
       {{"--max-segment=65MiB"}, "--max-segment"},
       {{"--max-segment=0"}, "--max-segment"},
       {{"--io=magic"}, "--io"},

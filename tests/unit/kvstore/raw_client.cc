@@ -169,9 +169,10 @@ wire::MatchReply RawClient::Match(const std::vector<uint64_t>& numbers, uint32_t
   return Call<wire::MatchReply>(wire::FrameType::kMatch, Encode(match));
 }
 
-std::vector<RawClient::Got> RawClient::Get(const std::vector<wire::GetItem>& items) {
-  EMBER_CHECK(SendFrame(wire::FrameType::kGet, ++last_id_, Encode(wire::Get{items})),
-              "the node is gone");
+std::vector<RawClient::Got> RawClient::Get(const std::vector<wire::GetItem>& items,
+                                           uint32_t in_place_lease_ms) {
+  const wire::Get get{items, in_place_lease_ms};
+  EMBER_CHECK(SendFrame(wire::FrameType::kGet, ++last_id_, Encode(get)), "the node is gone");
   std::vector<Got> out;
   for (uint32_t i = 0; i < items.size(); ++i) {
     std::optional<RawFrame> frame = ReadFrame();

@@ -65,9 +65,12 @@ class RawClient {
     wire::GetReply reply;
     Bytes payload;
   };
-  std::vector<Got> Get(const std::vector<wire::GetItem>& items);
+  std::vector<Got> Get(const std::vector<wire::GetItem>& items, uint32_t in_place_lease_ms = 0);
   Got GetOne(uint64_t number, uint64_t offset = 0, uint64_t length = 0) {
     return std::move(Get({{KeyOf(number), offset, length}}).at(0));
+  }
+  void Release(uint64_t lease_id) {
+    SendFrame(wire::FrameType::kRelease, ++last_id_, Encode(wire::Release{lease_id}));
   }
   bool Ping();
 

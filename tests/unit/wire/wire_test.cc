@@ -5,6 +5,7 @@
 
 #include "proto/base/checksum.h"
 #include "proto/base/random.h"
+#include "proto/wire/arena_offer.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/messages.h"
@@ -62,8 +63,8 @@ std::vector<Sample> Samples() {
                                             {StatusCode::kCorrupt, AckLevel::kMemory}}}),
       SampleOf("abort", Abort{{{1, 2}}}),
       SampleOf("release", Release{5}),
-      SampleOf("get", Get{{{Key(1), 0, 0}, {Key(2), 8, 16}}}),
-      SampleOf("get reply", GetReply{1, MissReason::kNone, Bytes(40), 8}),
+      SampleOf("get", Get{{{Key(1), 0, 0}, {Key(2), 8, 16}}, 500}),
+      SampleOf("get reply", GetReply{1, MissReason::kNone, Bytes(40), 8, 77, {4096, 12}}),
       SampleOf("error", ErrorReply{StatusCode::kBusy, "full"}),
       SampleOf("report corrupt", ReportCorrupt{Key(4), {5, 6}}),
   };
@@ -104,6 +105,21 @@ TEST(Messages, RandomDamageNeverCrashesAndNeverGrowsMemory) {
 TEST(Messages, CountsOverTheLimitAreRefused) {
   EXPECT_TRUE(Decode<Match>(Encode(Match{std::vector<BlockKey>(kMaxKeysPerBatch), 0})).ok());
   EXPECT_FALSE(Decode<Match>(Encode(Match{std::vector<BlockKey>(kMaxKeysPerBatch + 1), 0})).ok());
+}
+
+TEST(ArenaOffer, SurvivesEncodingAndNoDamageGetsThrough) {
+  const ArenaOffer offer{.incarnation = 77, .shard = 3, .capacity = 1ull << 40};
+  const Bytes good = Encode(offer);
+  ASSERT_EQ(good.size(), kArenaOfferBytes);
+  EXPECT_EQ(*DecodeArenaOffer(good), offer);
+  for (size_t i = 0; i < good.size() * 8; ++i) {
+    Bytes bad = good;
+    bad[i / 8] ^= static_cast<std::byte>(1 << (i % 8));
+    EXPECT_FALSE(DecodeArenaOffer(bad).ok()) << "bit " << i;
+  }
+  for (size_t n = 0; n < good.size(); ++n) {
+    EXPECT_FALSE(DecodeArenaOffer(ByteSpan(good).first(n)).ok()) << "cut at " << n;
+  }
 }
 
 TEST(FrameHeader, SurvivesEncoding) {
