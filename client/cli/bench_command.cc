@@ -23,6 +23,7 @@ struct BenchFlags {
   double seconds = 5;
   bool json = false;
   bool suite = false;
+  bool shm = false;
   StoreSuiteOptions suite_options;
   std::vector<std::string> only;
 };
@@ -41,7 +42,7 @@ uint64_t MemoryFor(const BenchFlags& flags) {
 }
 
 // A store node of our own on a free loopback port.
-Result<ChildProcess> StartPrivateNode(uint64_t memory, std::string* address) {
+Result<ChildProcess> StartPrivateNode(uint64_t memory, bool shm, std::string* address) {
   Result<std::string> folder = ProgramFolder();
   if (!folder.ok()) return folder.status();
   uint16_t port = 0;
@@ -51,9 +52,11 @@ Result<ChildProcess> StartPrivateNode(uint64_t memory, std::string* address) {
     port = io::LocalPort(taken->get());
   }
   *address = io::Endpoint{"127.0.0.1", port}.ToString();
+  // Named after its port, so that private nodes share no sockets.
   return ChildProcess::Start(
-      {*folder + "/ember-store", "--node-id=bench", "--listen=" + *address, "--grpc=off",
-       "--admin=off", "--log-level=off", "--memory=" + std::to_string(memory)},
+      {*folder + "/ember-store", "--node-id=bench-" + std::to_string(port), "--listen=" + *address,
+       "--grpc=off", "--admin=off", "--log-level=off", "--memory=" + std::to_string(memory),
+       shm ? "--shm=trusted" : "--shm=off"},
       /*quiet=*/true);
 }
 
@@ -126,6 +129,7 @@ Status RunBench(BenchFlags& flags, StoreClient& client, uint64_t* wrong) {
 
 Status RunSuite(BenchFlags& flags, StoreClient& client, pid_t node) {
   flags.suite_options.node = node;
+  flags.suite_options.shm = flags.shm;
   flags.suite_options.only = {flags.only.begin(), flags.only.end()};
   Result<std::vector<StoreFigure>> figures = StoreSuite(client, flags.suite_options).Run();
   if (!figures.ok()) return figures.status();
@@ -148,7 +152,8 @@ int Bench(BenchFlags& flags) {
   const bool own_node = flags.stores_given->empty() && std::getenv(kStoresVariable) == nullptr;
   std::optional<ChildProcess> node;
   if (own_node) {
-    Result<ChildProcess> started = StartPrivateNode(MemoryFor(flags), &flags.store.stores);
+    Result<ChildProcess> started =
+        StartPrivateNode(MemoryFor(flags), flags.shm, &flags.store.stores);
     if (!started.ok()) return Complain(started.status());
     node.emplace(*std::move(started));
   }
@@ -210,6 +215,9 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true).description(""))
       ->type_name("SIZE")
       ->default_str("512MiB");
+  store->add_flag("--shm", flags.shm,
+                  "The private node shares its memory, and loads are read there (a node given by "
+                  "--stores is asked as it is)");
   store->add_flag("--suite", flags.suite,
                   "The figures by which nodes are compared, one call at a time");
   store->add_option("--only", flags.only, "Of the suite, NAME,...")

@@ -17,6 +17,7 @@ constexpr uint64_t kBufferBytes = 512 * kMiB;
 constexpr size_t kPrefixSegments = 256;
 constexpr uint64_t kPrefixSegmentBytes = 512 << 10;
 constexpr uint32_t kTokensPerBlock = 64;  // a block is a segment
+constexpr Duration kInPlaceLease = seconds(10);
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -105,6 +106,12 @@ StoreSuite::StoreSuite(StoreClient& client, StoreSuiteOptions options)
 }
 
 Result<std::vector<StoreFigure>> StoreSuite::Run() {
+  if (options_.shm) {
+    EMBER_RETURN_IF_ERROR(SharedCopies());
+    EMBER_RETURN_IF_ERROR(InPlace("shm_in_place_1m", kMiB));
+    EMBER_RETURN_IF_ERROR(InPlace("shm_in_place_4m", 4 * kMiB));
+    return std::move(figures_);
+  }
   EMBER_RETURN_IF_ERROR(Memory());
   EMBER_RETURN_IF_ERROR(Prefixes());
   EMBER_RETURN_IF_ERROR(Singles("64k", 64 << 10));
@@ -259,6 +266,54 @@ Status StoreSuite::Singles(const std::string& name, uint64_t size) {
   for (size_t i = calls - std::min(calls, places); i < calls; ++i) {
     EMBER_RETURN_IF_ERROR(Compare(chain, i % chain.refs.size(), 1, i % places * size));
   }
+  return OkStatus();
+}
+
+Status StoreSuite::SharedCopies() {
+  if (!Wanted({"shm_copy"})) return OkStatus();
+  constexpr uint64_t kPrefixBytes = kPrefixSegments * kPrefixSegmentBytes;
+  constexpr size_t kPlaces = kBufferBytes / kPrefixBytes;
+  std::vector<Chain> chains;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    chains.push_back(MakeChain(kPrefixSegments, kPrefixSegmentBytes));
+    EMBER_RETURN_IF_ERROR(Put(chains.back()));
+  }
+  const size_t loads = Scaled(6 * kPlaces);
+  double seconds = 0;
+  // The first round maps pages, on both sides of the copy.
+  for (size_t i = 0; i < kPlaces + loads; ++i) {
+    const size_t place = i % kPlaces;
+    const double start = Now();
+    EMBER_RETURN_IF_ERROR(Load(chains[place], 0, kPrefixSegments, place * kPrefixBytes));
+    if (i >= kPlaces) seconds += Now() - start;
+  }
+  Add("shm_copy", "GB/s", static_cast<double>(loads * kPrefixBytes) / 1e9 / seconds);
+  for (size_t place = 0; place < kPlaces; ++place) {
+    EMBER_RETURN_IF_ERROR(Compare(chains[place], 0, kPrefixSegments, place * kPrefixBytes));
+  }
+  return OkStatus();
+}
+
+Status StoreSuite::InPlace(const std::string& name, uint64_t size) {
+  if (!Wanted({name.c_str()})) return OkStatus();
+  const Chain chain = MakeChain(128 * kMiB / size, size);
+  EMBER_RETURN_IF_ERROR(Put(chain));
+  std::vector<double> latencies;
+  for (size_t i = 0; i < Scaled(8192); ++i) {
+    const size_t segment = i % chain.refs.size();
+    const InPlaceRequest request{chain.refs[segment], chain.puts[segment].tokens};
+    const double start = Now();
+    const InPlaceResult got =
+        client_.GetInPlace({&request, 1}, layout_, options_.timeout, kInPlaceLease);
+    latencies.push_back((Now() - start) * 1e6);
+    if (!got.status.ok()) return got.status;
+    if (got.usable != 1) return NotFoundError("get in place: a segment was missed");
+    if (i >= chain.refs.size()) continue;
+    if (!std::ranges::equal(got.segments[0].payload(), Payload(chain, segment))) {
+      return CorruptError("a place held other bytes than were put");
+    }
+  }
+  Add(name, "us", Median(latencies));
   return OkStatus();
 }
 

@@ -24,6 +24,8 @@ struct StoreSuiteOptions {
   // Of the node's process on this machine: its CPU seconds and memory are measured. 0: not.
   pid_t node = 0;
   Duration timeout = seconds(30);
+  // The client reads in the node's memory: other figures are measured. See Run.
+  bool shm = false;
   // Of each figure's work, over the usual: below 1 shows that it runs, not how fast.
   double scale = 1;
 };
@@ -43,6 +45,8 @@ class StoreSuite {
   // get_64k_p50, get_1m_p50, get_4m_p50 (us), cpu_get_1m: one segment a call;
   // match_256 (calls/s): the longest prefix of 256 keys;
   // idle_rss_mib, memory_overhead: the node's memory when it is empty; per stored byte.
+  // With `shm`, on the node's host: shm_copy (GB/s): 256 segments of 512 KiB in one call, copied
+  //   out and verified; shm_in_place_1m, shm_in_place_4m (us, p50): one segment a call, no copy.
   // An error when a call failed, missed, or brought other bytes.
   Result<std::vector<StoreFigure>> Run();
 
@@ -58,6 +62,8 @@ class StoreSuite {
   Status Prefixes();
   Status Singles(const std::string& name, uint64_t size);
   Status Matches();
+  Status SharedCopies();
+  Status InPlace(const std::string& name, uint64_t size);
   Status Put(const Chain& chain);
   Status Load(const Chain& chain, size_t first, size_t count, uint64_t place);
   Status Compare(const Chain& chain, size_t first, size_t count, uint64_t place) const;

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace ember::cluster {
+namespace {
+
+// A node that has just greeted answers at its socket at once, or something is wrong with it.
+constexpr Duration kMapTimeout = milliseconds(100);
+
+}  // namespace
 
 // An exchange that waits for a connection; lives in its coroutine's frame.
 struct Peer::Waiter {
@@ -122,15 +128,41 @@ io::Task<void> Peer::Open() {
   // The dial belongs to the peer and not to one caller, whose deadline may be too short for it.
   Result<Lent> dialed = co_await Connection::Dial(
       loop_, {endpoint_, options_.client_name, node_id_, options_.connect_timeout});
-  --opening_;
-  if (closed_) co_return;
-  if (!dialed.ok()) {
-    OnDialFailed(dialed.status());
-    co_return;
+  if (dialed.ok() && !closed_) {
+    OnHello((*dialed)->hello());
+    // Before the connection is used: who wants to read in place would else have to ask again.
+    co_await MapMemory((*dialed)->hello());
   }
-  OnHello((*dialed)->hello());
-  if (closed_) co_return;  // the hello brought a view without this peer
-  Offer(*std::move(dialed));
+  --opening_;
+  if (closed_) co_return;  // perhaps the hello brought a view without this peer
+  if (dialed.ok()) {
+    Offer(*std::move(dialed));
+  } else {
+    OnDialFailed(dialed.status());
+  }
+}
+
+io::Task<void> Peer::MapMemory(const wire::HelloReply& hello) {
+  if (closed_ || !options_.map_memory || hello.shm_path.empty() || ArenaOf(hello) != nullptr)
+    co_return;
+  // The mappings of a life before stay with those who still read in them.
+  std::erase_if(arenas_,
+                [&](const auto& arena) { return arena->incarnation() != hello.incarnation; });
+  Result<std::shared_ptr<const MappedArena>> arena =
+      co_await MappedArena::Map(loop_, hello, std::min(options_.connect_timeout, kMapTimeout));
+  map_error_ = arena.status();
+  if (arena.ok() && ArenaOf(hello) == nullptr) arenas_.push_back(*std::move(arena));
+}
+
+bool Peer::Maps(const MappedArena* arena) const {
+  return std::ranges::any_of(arenas_, [&](const auto& a) { return a.get() == arena; });
+}
+
+std::shared_ptr<const MappedArena> Peer::ArenaOf(const wire::HelloReply& hello) const {
+  for (const auto& arena : arenas_) {
+    if (arena->IsOf(hello)) return arena;
+  }
+  return nullptr;
 }
 
 void Peer::OnDialFailed(const Status& status) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "client/cluster/connection.h"
+#include "client/cluster/mapped_arena.h"
 #include "client/io/gate.h"
 
 namespace ember::cluster {
@@ -30,6 +31,7 @@ struct PeerOptions {
   Duration back_off_max = seconds(2);
   size_t max_connections = 4;
   size_t max_pushes = 2;
+  bool map_memory = false;  // of a node on this host that offers it
 };
 
 class Peer {
@@ -57,6 +59,11 @@ class Peer {
   // It answered lately, and nothing has failed since.
   bool connected() const { return !down_ && incarnation_ != 0; }
   const Status& last_error() const { return last_error_; }
+  // The memory behind a connection with this hello; null when it is not mapped.
+  std::shared_ptr<const MappedArena> ArenaOf(const wire::HelloReply& hello) const;
+  bool Maps(const MappedArena* arena) const;
+  // Why it is not mapped.
+  const Status& map_error() const { return map_error_; }
   const std::string& node_id() const { return node_id_; }
   const io::Endpoint& endpoint() const { return endpoint_; }
   // Payload bytes asked for and not yet received or given up; kept by the callers.
@@ -73,6 +80,7 @@ class Peer {
   void Offer(Lent connection);
   void OpenForWaiters();
   io::Task<void> Open();
+  io::Task<void> MapMemory(const wire::HelloReply& hello);
   void OnDialFailed(const Status& status);
   void OnHello(const wire::HelloReply& hello);
   void RecordFailure(const Status& status);
@@ -95,6 +103,10 @@ class Peer {
   size_t limit_;
   std::deque<Waiter*> loads_waiting_;
   std::deque<Waiter*> pushes_waiting_;
+
+  // Shared memory.
+  std::vector<std::shared_ptr<const MappedArena>> arenas_;  // of the node's life now, by shard
+  Status map_error_ = UnavailableError("the node does not offer its memory");
 
   // Health.
   bool down_ = false;

@@ -9,6 +9,7 @@
 #include "client/io/shared_loop.h"
 #include "client/store_client/client_metrics.h"
 #include "client/store_client/copy_hints.h"
+#include "client/store_client/lease_returns.h"
 #include "client/store_client/membership.h"
 
 namespace ember {
@@ -21,6 +22,7 @@ struct CallContext {
   Membership& membership;
   CopyHints& hints;
   io::Gate& gate;  // for what may outlive the call that began it
+  std::shared_ptr<LeaseReturns> returns;
 
   // False when the client is shut down; the task has then not begun.
   bool Spawn(io::Task<void> task) {

@@ -18,6 +18,9 @@ Counter& Bytes(MetricsRegistry& registry, const char* direction) {
 
 ClientMetrics::ClientMetrics(MetricsRegistry& registry)
     : bytes_loaded(Bytes(registry, "load")),
+      bytes_mapped(registry.AddCounter(
+          "ember_client_mapped_bytes_total",
+          "Segment payload loaded that was read in the memory of a node on this host.")),
       bytes_pushed(Bytes(registry, "push")),
       failovers(registry.AddCounter("ember_client_failovers_total",
                                     "Segments asked of another copy after the first one failed.")),

@@ -27,6 +27,7 @@ class ClientMetrics {
   }
 
   Counter& bytes_loaded;
+  Counter& bytes_mapped;  // of bytes_loaded: read in the memory of a node on this host
   Counter& bytes_pushed;  // to all owners together
   Counter& failovers;     // segments asked of another copy after the first failed
   Counter& corrupt;       // copies whose bytes did not match their checksum

@@ -33,6 +33,8 @@ TimePoint DeadlineAfter(TimePoint start, Duration timeout) {
   return start + std::clamp<Duration>(timeout, Duration::zero(), std::chrono::hours(24));
 }
 
+constexpr Duration kReturnTimeout = seconds(1);
+
 io::Task<Status> Nothing() { co_return OkStatus(); }
 
 }  // namespace
@@ -44,6 +46,14 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Create(StoreClientOptions opti
   if (!loop.ok()) return loop.status();
   return std::unique_ptr<StoreClient>(
       std::make_unique<ClusterStoreClient>(std::move(options), *std::move(loop)));
+}
+
+InPlaceResult StoreClient::GetInPlace(std::span<const InPlaceRequest> requests, const LayoutDigest&,
+                                      Duration, Duration) {
+  InPlaceResult none{.misses = std::vector(requests.size(), MissReason::kLostNode)};
+  none.segments.resize(requests.size());
+  none.status = UnavailableError("this client reads no shared memory");
+  return none;
 }
 
 // One call from its start to its return.
@@ -75,7 +85,9 @@ ClusterStoreClient::ClusterStoreClient(StoreClientOptions options,
                     hints_.Clear();  // ranks mean other owners now
                     metrics_.views.Add();
                   }),
-      context_{*loop_, loop_->loop(), options_, metrics_, membership_, hints_, gate_} {
+      returns_(std::make_shared<LeaseReturns>(
+          [this] { loop_->Post([this] { context_.Spawn(SendReturns()); }); })),
+      context_{*loop_, loop_->loop(), options_, metrics_, membership_, hints_, gate_, returns_} {
   loop_->Post([this] { membership_.Start(); });
 }
 
@@ -98,11 +110,54 @@ GetResult ClusterStoreClient::Get(std::span<const GetRequest> requests, const La
                                   Duration timeout) {
   const CallScope scope(this);
   const TimePoint start = context_.loop.Now();
-  GetResult result = GetCall(context_, requests, layout, DeadlineAfter(start, timeout)).Run();
+  GetCall call(context_, requests, layout, DeadlineAfter(start, timeout));
+  GetResult result = call.Run();
   metrics_.bytes_loaded.Add(result.bytes);
+  metrics_.bytes_mapped.Add(call.mapped_bytes());
   for (MissReason miss : result.misses) metrics_.RecordMiss(ClientMetrics::kGet, miss);
   metrics_.Record(ClientMetrics::kGet, result.usable, requests.size(), context_.loop.Now() - start);
   return result;
+}
+
+InPlaceResult ClusterStoreClient::GetInPlace(std::span<const InPlaceRequest> requests,
+                                             const LayoutDigest& layout, Duration timeout,
+                                             Duration lease) {
+  const CallScope scope(this);
+  const TimePoint start = context_.loop.Now();
+  std::vector<GetRequest> gets;
+  gets.reserve(requests.size());
+  for (const InPlaceRequest& request : requests) gets.push_back({request.ref, request.tokens, {}});
+  GetCall call(context_, gets, layout, DeadlineAfter(start, timeout), lease);
+  GetResult got = call.Run();
+  InPlaceResult result{got.usable, std::move(got.misses), {}, call.unmapped()};
+  for (uint32_t i = 0; i < gets.size(); ++i) {
+    result.segments.push_back(call.TakeSegment(i, std::move(got.headers[i])));
+  }
+  metrics_.bytes_loaded.Add(got.bytes);
+  metrics_.bytes_mapped.Add(call.mapped_bytes());
+  for (MissReason miss : result.misses) metrics_.RecordMiss(ClientMetrics::kGet, miss);
+  metrics_.Record(ClientMetrics::kGet, result.usable, requests.size(), context_.loop.Now() - start);
+  return result;
+}
+
+// Leases that no request took along.
+io::Task<void> ClusterStoreClient::SendReturns() {
+  Result<std::shared_ptr<const Cluster>> cluster = co_await membership_.Get(context_.loop.Now());
+  for (const LeaseReturns::Arena& arena : returns_->Pending()) {
+    // A life that is over took its leases along.
+    Bytes frames = returns_->TakeFrames(arena.get());
+    for (size_t i = 0; cluster.ok() && i < (*cluster)->peers.size(); ++i) {
+      const std::shared_ptr<cluster::Peer> peer = (*cluster)->peers[i];
+      if (!peer->Maps(arena.get())) continue;
+      const auto send = [&](cluster::Connection& connection) -> io::Task<Status> {
+        if (!arena->IsOf(connection.hello())) co_return OkStatus();
+        const ByteSpan parts[] = {frames};
+        co_return co_await connection.SendParts(parts);
+      };
+      (void)co_await peer->Exchange(cluster::Lane::kLoad, context_.loop.Now() + kReturnTimeout,
+                                    send);
+    }
+  }
 }
 
 std::vector<PutOutcome> ClusterStoreClient::Put(std::span<const PutRequest> requests,
@@ -161,6 +216,7 @@ std::vector<StoreClient::NodeState> ClusterStoreClient::SeedStates() const {
 
 void ClusterStoreClient::Shutdown() {
   std::call_once(shutdown_, [this] {
+    returns_->Close();
     (void)io::RunOnLoop<Status>(*loop_, [this] { return CloseAll(); });
     {
       std::unique_lock lock(mutex_);

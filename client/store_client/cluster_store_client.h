@@ -20,6 +20,8 @@ class ClusterStoreClient final : public StoreClient {
   MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) override;
   GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
                 Duration timeout) override;
+  InPlaceResult GetInPlace(std::span<const InPlaceRequest> requests, const LayoutDigest& layout,
+                           Duration timeout, Duration lease) override;
   std::vector<PutOutcome> Put(std::span<const PutRequest> requests, const LayoutDigest& layout,
                               Duration timeout) override;
   std::vector<NodeState> Nodes() override;
@@ -32,6 +34,7 @@ class ClusterStoreClient final : public StoreClient {
   static io::Task<void> Ping(cluster::Peer* peer, TimePoint deadline);
   std::vector<NodeState> SeedStates() const;
   io::Task<Status> CloseAll();
+  io::Task<void> SendReturns();
 
   const StoreClientOptions options_;
   MetricsRegistry own_registry_;  // when none was given
@@ -40,6 +43,7 @@ class ClusterStoreClient final : public StoreClient {
   CopyHints hints_;
   Membership membership_;
   io::Gate gate_;
+  const std::shared_ptr<LeaseReturns> returns_;
   CallContext context_;
 
   std::once_flag shutdown_;

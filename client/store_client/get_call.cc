@@ -1,5 +1,6 @@
 #include "client/store_client/get_call.h"
 
+#include "client/store_client/hashed_copy.h"
 #include "proto/wire/limits.h"
 
 namespace ember {
@@ -26,11 +27,12 @@ io::Task<void> Report(io::Loop& loop, std::shared_ptr<cluster::Peer> peer,
 }  // namespace
 
 GetCall::GetCall(CallContext& context, std::span<const GetRequest> requests,
-                 const LayoutDigest& layout, TimePoint deadline)
+                 const LayoutDigest& layout, TimePoint deadline, std::optional<Duration> lease)
     : context_(context),
       requests_(requests),
       layout_(layout),
       deadline_(deadline),
+      in_place_lease_(lease),
       items_(requests.size()),
       cut_(requests.size()) {
   result_.headers.resize(requests.size());
@@ -47,6 +49,7 @@ GetResult GetCall::Run() {
       }
       break;
     }
+    if (!in_place_lease_) CopyMapped();
     for (uint32_t i = 0; i < items_.size(); ++i) {
       if (items_[i].stage == Stage::kReceived) Verify(i);
     }
@@ -146,19 +149,35 @@ io::Task<void> GetCall::LoadShare(size_t member, Share share, TimePoint deadline
 
 io::Task<Status> GetCall::LoadOn(cluster::Connection& connection, const cluster::Peer& peer,
                                  const Share& share) {
+  Shared shared{peer.ArenaOf(connection.hello()), nullptr};
+  if (in_place_lease_ && shared.arena == nullptr) {
+    unmapped_ = peer.map_error().WithContext("node " + peer.node_id());
+    co_return unmapped_;
+  }
+  const Status status = co_await LoadBatches(connection, peer, share, &shared);
+  for (uint32_t i : share.items) {
+    if (status.ok() || items_[i].lease == nullptr) continue;
+    // The connection takes its leases with it: what was placed is no longer kept in place.
+    items_[i].lease = nullptr;
+    items_[i].stage = Stage::kWanted;
+  }
+  co_return status;
+}
+
+io::Task<Status> GetCall::LoadBatches(cluster::Connection& connection, const cluster::Peer& peer,
+                                      const Share& share, Shared* shared) {
   size_t next = 0;
   Batch batch;
-  EMBER_CO_RETURN_IF_ERROR(co_await Ask(connection, share, &next, &batch));
+  EMBER_CO_RETURN_IF_ERROR(co_await Ask(connection, share, *shared, &next, &batch));
   while (!batch.items.empty()) {
     Batch ahead;
     for (uint32_t index = 0; index < batch.items.size(); ++index) {
-      const Status status =
-          co_await Receive(connection, peer, batch.request_id, index, batch.items[index]);
+      const Status status = co_await Receive(connection, peer, batch, index, shared);
       // What comes for the next batch would be taken for another request's answer.
       if (!status.ok()) co_return ahead.items.empty() ? status : connection.Break(status);
       // A node that answers this one will answer the next.
       if (index == 0) {
-        EMBER_CO_RETURN_IF_ERROR(co_await Ask(connection, share, &next, &ahead));
+        EMBER_CO_RETURN_IF_ERROR(co_await Ask(connection, share, *shared, &next, &ahead));
       }
     }
     batch = std::move(ahead);
@@ -166,25 +185,39 @@ io::Task<Status> GetCall::LoadOn(cluster::Connection& connection, const cluster:
   co_return OkStatus();
 }
 
-io::Task<Status> GetCall::Ask(cluster::Connection& connection, const Share& share, size_t* next,
-                              Batch* batch) const {
-  *batch = {connection.NextRequestId(), NextBatch(share, next)};
+io::Task<Status> GetCall::Ask(cluster::Connection& connection, const Share& share,
+                              const Shared& shared, size_t* next, Batch* batch) const {
+  const bool in_place = shared.arena != nullptr;
+  *batch = {connection.NextRequestId(), NextBatch(share, in_place, next)};
   if (batch->items.empty()) co_return OkStatus();
   wire::Get get;
   for (uint32_t i : batch->items) get.items.push_back({.key = requests_[i].ref.key});
+  Bytes returns;
+  if (in_place) {
+    const TimePoint now = context_.loop.Now();
+    const auto lease = std::clamp<Duration>(in_place_lease_.value_or(deadline_ - now),
+                                            milliseconds(1), milliseconds(wire::kMaxLeaseMs));
+    get.in_place_lease_ms = static_cast<uint32_t>(ToMilliseconds(lease));
+    // The node's clock starts later.
+    batch->leased_until = now + milliseconds(get.in_place_lease_ms);
+    returns = context_.returns->TakeFrames(shared.arena.get());
+  }
   const Bytes meta = Encode(get);
-  co_return co_await connection.Send(wire::FrameType::kGet, batch->request_id, meta);
+  const auto header = wire::EncodeFrameHeader(
+      {wire::FrameType::kGet, batch->request_id, static_cast<uint32_t>(meta.size()), 0});
+  const ByteSpan parts[] = {returns, header, meta};
+  co_return co_await connection.SendParts(parts);
 }
 
 // What is still wanted of the share from `next` on, within the limits of one message.
-std::vector<uint32_t> GetCall::NextBatch(const Share& share, size_t* next) const {
+std::vector<uint32_t> GetCall::NextBatch(const Share& share, bool in_place, size_t* next) const {
   std::vector<uint32_t> batch;
   uint64_t bytes = 0;
   for (; *next < share.items.size() && batch.size() < kMaxBatchKeys; ++*next) {
     const uint32_t i = share.items[*next];
     if (i >= cut_ || items_[i].stage != Stage::kWanted) continue;
     const uint64_t size = requests_[i].buffer.size();
-    if (!batch.empty() && bytes + size > kMaxBatchBytes) break;
+    if (!in_place && !batch.empty() && bytes + size > kMaxBatchBytes) break;
     bytes += size;
     batch.push_back(i);
   }
@@ -192,19 +225,33 @@ std::vector<uint32_t> GetCall::NextBatch(const Share& share, size_t* next) const
 }
 
 io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster::Peer& peer,
-                                  uint64_t request_id, uint32_t index, uint32_t i) {
+                                  const Batch& batch, uint32_t index, Shared* shared) {
+  const uint32_t i = batch.items[index];
   Result<cluster::Reply> reply =
-      co_await connection.ReadReply(wire::FrameType::kGetReply, request_id);
+      co_await connection.ReadReply(wire::FrameType::kGetReply, batch.request_id);
   if (!reply.ok()) co_return reply.status();
   Result<wire::GetReply> got = wire::Decode<wire::GetReply>(reply->meta);
   if (!got.ok()) co_return connection.Break(UnavailableError("a get reply that can't be read"));
   const uint64_t length = reply->header.payload_length;
-  if (got->index != index || (got->miss != MissReason::kNone && length != 0)) {
+  const bool placed = got->lease_id != 0;
+  if (got->index != index || (got->miss != MissReason::kNone && (length != 0 || placed)) ||
+      (placed && (length != 0 || shared->arena == nullptr))) {
     co_return connection.Break(UnavailableError("a get reply that was not asked for"));
   }
   Item& item = items_[i];
   const MutableByteSpan buffer = requests_[i].buffer;
-  if (got->miss == MissReason::kNone && length == buffer.size() && got->offset == 0) {
+  if (placed) {
+    const Status status = ReceivePlace(*got, batch.leased_until, shared, &item);
+    if (!status.ok()) co_return connection.Break(status);
+    if (in_place_lease_ || item.mapped.size() == buffer.size()) {
+      item.header = std::move(got->header);
+      item.stage = Stage::kReceived;
+      co_return OkStatus();
+    }
+    item.lease = nullptr;
+  } else if (in_place_lease_ && got->miss == MissReason::kNone) {
+    got->miss = MissReason::kBusy;  // more than the node may keep in place for its readers
+  } else if (got->miss == MissReason::kNone && length == buffer.size() && got->offset == 0) {
     const bool hash_now = !context_.shared_loop.crowded();
     ChecksumStream hash;
     EMBER_CO_RETURN_IF_ERROR(co_await connection.ReadPayload(buffer, hash_now ? &hash : nullptr));
@@ -225,16 +272,48 @@ io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster
   co_return OkStatus();
 }
 
+Status GetCall::ReceivePlace(const wire::GetReply& got, TimePoint leased_until, Shared* shared,
+                             Item* item) {
+  // Whatever else is wrong, the lease goes back.
+  if (shared->lease == nullptr || shared->lease->id() != got.lease_id) {
+    shared->lease =
+        std::make_shared<ReadLease>(shared->arena, got.lease_id, leased_until, context_.returns);
+  }
+  const std::optional<ByteSpan> mapped = shared->arena->At(got.place);
+  if (!mapped || got.offset != 0) return UnavailableError("a place outside of the shared memory");
+  item->mapped = *mapped;
+  item->lease = shared->lease;
+  return OkStatus();
+}
+
+void GetCall::CopyMapped() {
+  std::vector<Item*> items;
+  std::vector<HashedCopy> copies;
+  for (uint32_t i = 0; i < items_.size(); ++i) {
+    if (items_[i].stage != Stage::kReceived || items_[i].lease == nullptr) continue;
+    items.push_back(&items_[i]);
+    copies.push_back({items_[i].mapped, requests_[i].buffer});
+  }
+  RunCopies(copies);
+  for (size_t k = 0; k < items.size(); ++k) items[k]->checksum = copies[k].checksum;
+}
+
 void GetCall::Verify(uint32_t i) {
   Item& item = items_[i];
   SegmentHeader header;
-  const MissReason why = WhyNot(i, &header);
+  MissReason why = WhyNot(i, &header);
   if (why == MissReason::kNone) {
     item.stage = Stage::kVerified;
-    result_.bytes += requests_[i].buffer.size();
+    result_.bytes += header.payload_length;
+    if (item.lease != nullptr) mapped_bytes_ += header.payload_length;
+    if (!in_place_lease_) item.lease = nullptr;
     result_.headers[i] = std::move(header);
     return;
   }
+  // Other bytes after the lease are nobody's fault.
+  const std::shared_ptr<const ReadLease> lease = std::move(item.lease);
+  const bool late = lease != nullptr && context_.loop.Now() >= lease->deadline();
+  if (why == MissReason::kCorrupt && late) why = MissReason::kDeadline;
   item.stage = Stage::kWanted;
   Miss(i, why);
   if (why != MissReason::kCorrupt) return;
@@ -259,10 +338,17 @@ MissReason GetCall::WhyNot(uint32_t i, SegmentHeader* header) const {
 }
 
 bool GetCall::Intact(uint32_t i, const SegmentHeader& header) const {
+  if (in_place_lease_) return header.payload_length == items_[i].mapped.size();
   const ByteSpan buffer = requests_[i].buffer;
   if (header.payload_length != buffer.size()) return false;
   const std::optional<Checksum>& received = items_[i].checksum;
   return (received ? *received : Xxh3Of(buffer)) == header.checksum;
+}
+
+MappedSegment GetCall::TakeSegment(uint32_t i, SegmentHeader header) {
+  Item& item = items_[i];
+  if (item.stage != Stage::kVerified) return {};
+  return {std::move(item.lease), item.mapped, std::move(header)};
 }
 
 void GetCall::Settle() {

@@ -111,7 +111,8 @@ std::shared_ptr<cluster::Peer> Membership::PeerOf(const wire::Member& member) {
   cluster::PeerOptions options{.client_name = options_.name,
                                .connect_timeout = options_.connect_timeout,
                                .back_off_min = options_.back_off_min,
-                               .back_off_max = options_.back_off_max};
+                               .back_off_max = options_.back_off_max,
+                               .map_memory = options_.map_memory};
   return std::make_shared<cluster::Peer>(loop_, endpoint, member.id, options,
                                          [this, endpoint](const wire::HelloReply& hello) {
                                            // A bad view changes nothing; the connection that

@@ -22,6 +22,7 @@
 
 #include "client/io/loop.h"
 #include "client/io/stream.h"
+#include "client/store_client/mapped_segment.h"
 #include "proto/base/metrics.h"
 #include "proto/base/status.h"
 #include "proto/base/time.h"
@@ -44,6 +45,9 @@ struct StoreClientOptions {
   // How long a call looks for the answer before it lets its processor sleep; 0 = not at all. Waking
   // costs some 30 to 80 us on virtual machines. Not done while it doesn't pay.
   Duration spin = microseconds(50);
+  // Whether to map the memory of nodes on this host that offer it, and read segments there instead
+  // of having them sent.
+  bool map_memory = true;
   MetricsRegistry* metrics = nullptr;  // optional; must outlive the client
 };
 
@@ -67,6 +71,19 @@ struct GetResult {
   std::vector<MissReason> misses;      // per request; kNone = arrived and verified
   std::vector<SegmentHeader> headers;  // per request; default where missed
   uint64_t bytes = 0;                  // of the payloads that arrived and were verified
+};
+
+struct InPlaceRequest {
+  SegmentRef ref;
+  std::span<const TokenId> tokens;  // of the segment's blocks, compared with the header
+};
+struct InPlaceResult {
+  size_t usable = 0;                    // segments found, from the start, unbroken
+  std::vector<MissReason> misses;       // per request; kNone = found
+  std::vector<MappedSegment> segments;  // per request; not held() where missed
+  // kUnavailable with the reason when the memory of a node that was asked is not mapped here: on
+  // another host, not offered, or not for this user. What it owns is then missed as kLostNode.
+  Status status;
 };
 
 struct PutRequest {
@@ -97,6 +114,12 @@ class StoreClient {
   // segment missed may hold anything.
   virtual GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
                         Duration timeout) = 0;
+  // As Get, without any copy: where segments lie in the memory of a node on this host, kept there
+  // for `lease` (60 s at most). Their payloads are not hashed; see MappedSegment. What is found on
+  // other hosts only is a miss: load it by Get.
+  // A client that maps nothing says so.
+  virtual InPlaceResult GetInPlace(std::span<const InPlaceRequest> requests,
+                                   const LayoutDigest& layout, Duration timeout, Duration lease);
   // Reserve, stream, commit, at each owner in parallel. Outcomes in the order of the requests; an
   // owner that is down means fewer copies and its status, never a failure of the others. An empty
   // payload, or one over wire::kMaxPayloadBytes, is kInvalid.

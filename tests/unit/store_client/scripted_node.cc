@@ -126,6 +126,7 @@ bool ScriptedNode::Greet(int fd) {
     const std::lock_guard lock(mutex_);
     reply.incarnation = incarnation_;
     reply.members = members_;
+    reply.shm_path = shm_path_;
   }
   Bytes meta = Encode(reply);
   if (fault_ == Fault::kHugeMembers) std::memset(meta.data() + meta.size() - 4, 0xff, 4);
@@ -165,6 +166,9 @@ bool ScriptedNode::Answer(int fd, const Frame& frame, Attempts* attempts) {
     }
     case wire::FrameType::kCommit:
       return AnswerCommit(fd, frame, attempts);
+    case wire::FrameType::kRelease:
+      ++releases;
+      return true;
     case wire::FrameType::kReportCorrupt:
       ++corrupt_reports;
       return true;
@@ -250,6 +254,14 @@ bool ScriptedNode::SendSegment(int fd, uint64_t id, uint32_t index, Stored segme
   if (fault == Fault::kFlipsHeader) segment.header[segment.header.size() / 2] ^= std::byte{1};
   if (fault == Fault::kLongPayload) segment.payload.push_back(std::byte{7});
   if (fault == Fault::kShortPayload) segment.payload.pop_back();
+  {
+    const std::lock_guard lock(mutex_);
+    if (place_) {
+      return Send(fd, wire::FrameType::kGetReply, id,
+                  Encode(wire::GetReply{
+                      .index = index, .header = segment.header, .lease_id = 5, .place = *place_}));
+    }
+  }
   const Bytes meta = Encode(wire::GetReply{.index = index, .header = segment.header});
   Bytes bytes = EncodeFrame(wire::FrameType::kGetReply, id, meta, segment.payload);
   if (fault == Fault::kClosesMidPayload) {

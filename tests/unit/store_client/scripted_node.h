@@ -57,6 +57,20 @@ class ScriptedNode {
     const std::lock_guard lock(mutex_);
     members_ = std::move(members);
   }
+  // Offers its memory in the next hellos.
+  void set_shm_path(std::string path) {
+    const std::lock_guard lock(mutex_);
+    shm_path_ = std::move(path);
+  }
+  // Answers gets of what it has with this place (and lease 5) instead of the payload, asked or not.
+  void set_place(std::optional<wire::ArenaPlace> place) {
+    const std::lock_guard lock(mutex_);
+    place_ = place;
+  }
+  uint64_t incarnation() {
+    const std::lock_guard lock(mutex_);
+    return incarnation_;
+  }
   void Evict(const BlockKey& key);
   bool Has(const BlockKey& key);
 
@@ -69,6 +83,7 @@ class ScriptedNode {
   std::atomic<int> requests{0};
   std::atomic<int> payloads_sent{0};
   std::atomic<int> corrupt_reports{0};
+  std::atomic<int> releases{0};
 
  private:
   struct Stored {
@@ -115,6 +130,8 @@ class ScriptedNode {
   std::vector<std::thread> threads_;
   std::map<BlockKey, Stored> segments_;
   std::set<BlockKey> evicted_;
+  std::string shm_path_;
+  std::optional<wire::ArenaPlace> place_;
   uint64_t next_token_ = 1;
 };
 
