@@ -179,12 +179,12 @@ TEST_P(SharedLoopTest, AReadThatNobodyWaitsForIsAnsweredInTheBackground) {
 TEST_P(SharedLoopTest, EndsWithTimersAndSleepsPending) {
   bool ended = false;
   Gate gate;
-  const auto sleep = [&]() -> Task<void> {
+  const auto nap = [&]() -> Task<void> {
     co_await loop().Sleep(std::chrono::hours(1));
     ended = true;
   };
   const auto start = [&]() -> Task<Status> {
-    gate.Spawn(sleep());
+    gate.Spawn(nap());
     co_return OkStatus();
   };
   EXPECT_TRUE(Call(start).ok());
