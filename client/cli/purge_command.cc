@@ -69,7 +69,7 @@ int Purge(const PurgeFlags& flags) {
       exit_code = kFailed;
       continue;
     }
-    std::printf("%s: purged, %s segments dropped from memory, epoch %s%s\n", address.c_str(),
+    std::printf("%s: purged, %s segments dropped, epoch %s%s\n", address.c_str(),
                 CountText(reply->segments()).c_str(), std::to_string(reply->epoch()).c_str(),
                 reply->durable() ? ", durable" : "");
   }

@@ -7,12 +7,14 @@ node's log names no token.
 import hashlib
 import json
 import pathlib
+import re
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 EMBER = STORE = ""
 MEBIBYTE = 1 << 20
@@ -22,16 +24,16 @@ class ControlTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.log = self.folder / "log"
-        self.at = {"data": "127.0.0.1:0", "grpc": "127.0.0.1:0", "admin": "127.0.0.1:0"}
+        self.at = {"grpc": "127.0.0.1:0"}
         self.start()
         self.addCleanup(self.stop)
 
-    def start(self):
-        """At the addresses it had before, if it ran before."""
-        flags = [f"--listen={self.at['data']}", f"--grpc={self.at['grpc']}", f"--admin={self.at['admin']}", "--shards=2"]
+    def start(self, *more, shards=2):
+        """At the control address it had before, if it ran before."""
+        flags = ["--listen=127.0.0.1:0", f"--grpc={self.at['grpc']}", "--admin=127.0.0.1:0", f"--shards={shards}"]
         with open(self.log, "w", encoding="utf-8") as log:
             self.node = subprocess.Popen(
-                [STORE, *flags, "--memory=64MiB", "--log-level=debug"], stderr=log
+                [STORE, *flags, *more, "--memory=64MiB", "--log-level=debug"], stderr=log
             )
         with open(self.log, encoding="utf-8") as lines:
             ready = ""
@@ -74,6 +76,16 @@ class ControlTest(unittest.TestCase):
         table = self.ember("top", "--once", "--interval=0.1")
         self.assertNotIn("\x1b", table)
         self.assertIn("GET P99", table)
+
+    def test_every_metric_is_documented(self):
+        self.stop()
+        self.start(f"--data={self.folder / 'data'}", "--disk=1GiB")
+        with urllib.request.urlopen(f"http://{self.at['admin']}/metrics", timeout=20) as reply:
+            metrics = set(re.findall(r"^# TYPE (\w+)", reply.read().decode(), re.M))
+        readme = pathlib.Path("kvstore/README.md").read_text()
+        documented = set(re.findall(r"`(ember_store_\w+)", readme))
+        self.assertEqual(metrics - documented, set(), "not in kvstore/README.md")
+        self.assertEqual(documented - metrics, set(), "in kvstore/README.md, not in a node")
 
     def test_watch_prints_what_is_stored(self):
         self.put_file("a")
@@ -136,7 +148,23 @@ class ControlTest(unittest.TestCase):
         self.ember("match", "--name=a", "--copies=1")
         self.assertIn("not purged", self.ember("purge", "--all", "--yes", "--store-grpc=127.0.0.1:1", expect=1))
 
+    def test_a_purge_holds_over_a_kill(self):
+        disk = [f"--data={self.folder / 'data'}", "--disk=1GiB"]
+        self.stop()
+        self.start(*disk)
+        self.put_file("a")
+        self.put_file("b")
+        self.assertIn("durable", self.ember("purge", "--all", "--yes"))
+        self.put_file("c")
+        self.node.kill()
+        self.node.wait()
+        self.start(*disk)
+        for name in ("a", "b"):
+            self.ember("match", f"--name={name}", "--copies=1", expect=3)
+
     def test_data_goes_over_grpc_where_the_data_port_is_closed(self):
+        self.stop()
+        self.start(shards=1)
         path = self.put_file("a", "--via=grpc", "--stores=127.0.0.1:1")
         copy = self.folder / "copy"
         self.ember("get", "--name=a", "--via=grpc", "--stores=127.0.0.1:1", "-o", str(copy))

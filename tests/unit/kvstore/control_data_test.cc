@@ -60,6 +60,9 @@ TEST_F(ControlDataTest, WhatWasPutIsMatchedAndLoaded) {
 
 // What was put over one door is read over the other; two doors, one store.
 TEST_F(ControlDataTest, BothDoorsLeadToTheSameStore) {
+  StopNode();
+  config_.shards = 1;
+  StartNode();
   const auto tcp =
       *StoreClient::Create({.seeds = {*io::Endpoint::Parse(node_->data_address())}, .copies = 1});
   const auto grpc = Client();

@@ -93,13 +93,13 @@ class ControlFeedTest : public ControlFixture {
                                     .copies = 1,
                                     .back_off_max = milliseconds(100)});
   }
-  void Put(uint64_t number, size_t bytes = 2000) {
+  bool Put(uint64_t number, size_t bytes = 2000) {
     const TestSegment segment = MakeSegment(number, bytes);
     const PutRequest request{.ref = RefOf(number),
                              .tokens = segment.header.tokens,
                              .payload = segment.payload,
                              .layer_offsets = {}};
-    (void)client_->Put({&request, 1}, segment.header.layout, seconds(10));
+    return client_->Put({&request, 1}, segment.header.layout, seconds(10))[0].copies > 0;
   }
   // A dump of the publisher.
   Held Truth() {
@@ -154,8 +154,7 @@ TEST_F(ControlFeedTest, ThePictureConvergesWhateverIsLost) {
   for (uint64_t w = 0; w < 2; ++w) {
     writers.emplace_back([&, w] {
       for (uint64_t i = 0; !done; ++i) {
-        Put(w << 32 | i, 20'000);
-        ++puts;
+        puts += Put(w << 32 | i, 20'000);
       }
     });
   }
