@@ -5,7 +5,7 @@
 #include <future>
 #include <map>
 
-#include "client/grpc_client/grpc_node.h"
+#include "client/grpc_client/grpc_membership.h"
 #include "client/grpc_client/segment_pieces.h"
 #include "client/store_client/call_context.h"
 #include "proto/wire/limits.h"
@@ -13,16 +13,7 @@
 namespace ember {
 namespace {
 
-constexpr Duration kViewAge = seconds(5);       // asked for again when it is older
-constexpr Duration kViewTimeout = seconds(2);   // of one node
 constexpr size_t kPutSegmentsPerStream = 1024;  // so that a refused stream costs no more than that
-
-// The members, and how each is reached; null: its gRPC address was not given.
-struct GrpcCluster {
-  cluster::View view;
-  std::vector<GrpcNode*> nodes;
-  TimePoint learned;
-};
 
 using Shares = std::map<size_t, std::vector<uint32_t>>;  // member -> segments
 
@@ -36,30 +27,12 @@ void ForEach(const Shares& shares, Work work) {
   for (auto& one : running) one.get();
 }
 
-Result<cluster::View> ViewOf(const rpc::StoreStatus& status) {
-  cluster::View view;
-  view.number = status.view_number();
-  for (const rpc::StoreMember& member : status.members()) {
-    Result<io::Endpoint> endpoint = io::Endpoint::Parse(member.address());
-    if (!endpoint.ok()) return endpoint.status();
-    view.members.push_back({.id = member.id(),
-                            .host = endpoint->host,
-                            .port = endpoint->port,
-                            .weight = member.weight(),
-                            .zone = member.zone()});
-  }
-  return view;
-}
-
 }  // namespace
 
 class GrpcStoreClient final : public StoreClient {
  public:
-  explicit GrpcStoreClient(GrpcStoreClientOptions options) : options_(std::move(options)) {
-    for (const io::Endpoint& endpoint : options_.nodes) {
-      nodes_.push_back(std::make_unique<GrpcNode>(endpoint));
-    }
-  }
+  explicit GrpcStoreClient(GrpcStoreClientOptions options)
+      : options_(std::move(options)), membership_(options_.nodes) {}
   ~GrpcStoreClient() override { Shutdown(); }
 
   MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) override;
@@ -88,7 +61,6 @@ class GrpcStoreClient final : public StoreClient {
     GrpcStoreClient* const client_;
   };
 
-  Result<std::shared_ptr<const GrpcCluster>> Cluster(TimePoint deadline);
   void Load(const GrpcCluster& cluster, size_t member, const std::vector<uint32_t>& items,
             std::span<const GetRequest> requests, const LayoutDigest& layout, TimePoint deadline,
             GetResult* result) const;
@@ -97,12 +69,10 @@ class GrpcStoreClient final : public StoreClient {
               TimePoint deadline, std::mutex* mutex, std::vector<PutOutcome>* outcomes) const;
 
   const GrpcStoreClientOptions options_;
-  std::vector<std::unique_ptr<GrpcNode>> nodes_;
+  GrpcMembership membership_;
   std::mutex mutex_;
   std::condition_variable no_calls_;
-  uint32_t calls_ = 0;  // under mutex_, as what follows
-  bool closed_ = false;
-  std::shared_ptr<const GrpcCluster> cluster_;
+  uint32_t calls_ = 0;  // under mutex_
 };
 
 Result<std::unique_ptr<StoreClient>> MakeGrpcStoreClient(GrpcStoreClientOptions options) {
@@ -116,45 +86,6 @@ Result<std::unique_ptr<StoreClient>> MakeGrpcStoreClient(GrpcStoreClientOptions 
   return std::unique_ptr<StoreClient>(std::make_unique<GrpcStoreClient>(std::move(options)));
 }
 
-// Every node is asked: which of them is which member only they know.
-Result<std::shared_ptr<const GrpcCluster>> GrpcStoreClient::Cluster(TimePoint deadline) {
-  const TimePoint now = std::chrono::steady_clock::now();
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return CancelledError("the client is shut down");
-    if (cluster_ != nullptr && now - cluster_->learned < kViewAge) return cluster_;
-  }
-  std::vector<std::future<Result<rpc::StoreStatus>>> asked;
-  for (const auto& node : nodes_) {
-    asked.push_back(
-        std::async(std::launch::async, [&node, until = std::min(deadline, now + kViewTimeout)] {
-          return node->GetStatus(until);
-        }));
-  }
-  auto cluster = std::make_shared<GrpcCluster>();
-  cluster->learned = now;
-  std::map<std::string, GrpcNode*> by_id;
-  Status why;
-  for (size_t i = 0; i < asked.size(); ++i) {
-    Result<rpc::StoreStatus> status = asked[i].get();
-    if (!status.ok()) {
-      why = status.status().WithContext("node " + nodes_[i]->endpoint().ToString());
-      continue;
-    }
-    by_id[status->node_id()] = nodes_[i].get();
-    Result<cluster::View> view = ViewOf(*status);
-    if (view.ok() && view->number >= cluster->view.number) cluster->view = *std::move(view);
-  }
-  if (by_id.empty()) return why.ok() ? UnavailableError("no node answers") : why;
-  for (const wire::Member& member : cluster->view.members) {
-    const auto at = by_id.find(member.id);
-    cluster->nodes.push_back(at == by_id.end() ? nullptr : at->second);
-  }
-  const std::lock_guard lock(mutex_);
-  cluster_ = cluster;
-  return cluster_;
-}
-
 // ---- match
 
 MatchResult GrpcStoreClient::Match(std::span<const SegmentRef> segments, Duration timeout) {
@@ -162,7 +93,7 @@ MatchResult GrpcStoreClient::Match(std::span<const SegmentRef> segments, Duratio
   const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
   MatchResult result;
   result.segments.assign(segments.size(), {.miss = MissReason::kLostNode});
-  const auto cluster = Cluster(deadline);
+  const auto cluster = membership_.Get(deadline);
   if (!cluster.ok()) return result;
   Shares shares;
   OwnerList owners((*cluster)->view, options_.copies);
@@ -265,7 +196,7 @@ GetResult GrpcStoreClient::Get(std::span<const GetRequest> requests, const Layou
   GetResult result;
   result.headers.resize(requests.size());
   result.misses.assign(requests.size(), MissReason::kLostNode);
-  const auto cluster = Cluster(deadline);
+  const auto cluster = membership_.Get(deadline);
   if (!cluster.ok()) return result;
   result.misses.assign(requests.size(), MissReason::kNeverStored);
   std::vector<std::vector<size_t>> owners;
@@ -361,7 +292,7 @@ std::vector<PutOutcome> GrpcStoreClient::Put(std::span<const PutRequest> request
     outcomes[i].status = header.status();
     if (header.ok()) headers[i] = *std::move(header);
   }
-  const auto cluster = Cluster(deadline);
+  const auto cluster = membership_.Get(deadline);
   if (!cluster.ok()) {
     for (PutOutcome& outcome : outcomes) {
       if (outcome.status.ok()) outcome.status = cluster.status();
@@ -406,24 +337,12 @@ std::vector<PutOutcome> GrpcStoreClient::Put(std::span<const PutRequest> request
 
 std::vector<StoreClient::NodeState> GrpcStoreClient::Nodes() {
   const CallScope scope(this);
-  std::vector<NodeState> states;
-  for (const auto& node : nodes_) {
-    const Result<rpc::StoreStatus> status =
-        node->GetStatus(std::chrono::steady_clock::now() + kViewTimeout);
-    states.push_back({.id = status.ok() ? status->node_id() : "",
-                      .endpoint = node->endpoint(),
-                      .reachable = status.ok(),
-                      .last_error = status.ok() ? "" : status.status().ToString()});
-  }
-  return states;
+  return membership_.States();
 }
 
 void GrpcStoreClient::Shutdown() {
+  membership_.Close();
   std::unique_lock lock(mutex_);
-  closed_ = true;
-  lock.unlock();
-  for (const auto& node : nodes_) node->Cancel();
-  lock.lock();
   no_calls_.wait(lock, [this] { return calls_ == 0; });
 }
 
