@@ -223,6 +223,9 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   store->add_option("--only", flags.only, "Of the suite, NAME,...")
       ->delimiter(',')
       ->type_name("NAME,...");
+  store->add_option("--scale", flags.suite_options.scale, "Of the suite's work: below 1 is a trial")
+      ->check(Within(0.01, 100.0))
+      ->capture_default_str();
   store->add_flag("--json", flags.json, "A JSON object a line for each phase");
   store->callback([exit_code] { *exit_code = Bench(flags); });
 }

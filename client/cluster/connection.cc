@@ -43,6 +43,10 @@ io::Task<Status> Connection::Greet(const DialOptions& options) {
     co_return Break(MismatchError("node \"" + hello_.node_id + "\" answers where \"" +
                                   options.expected_node_id + "\" was expected"));
   }
+  if (options.expected_shard && hello_.shard != *options.expected_shard) {
+    co_return Break(MismatchError("shard " + std::to_string(hello_.shard) + " answers where " +
+                                  std::to_string(*options.expected_shard) + " was expected"));
+  }
   co_return OkStatus();
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/io/loop.h"
@@ -23,7 +24,8 @@ namespace ember::cluster {
 struct DialOptions {
   io::Endpoint endpoint;
   std::string client_name;
-  std::string expected_node_id;          // empty: any
+  std::string expected_node_id;  // empty: any
+  std::optional<uint32_t> expected_shard;
   Duration timeout = milliseconds(500);  // for connect and hello together
 };
 
@@ -35,7 +37,7 @@ struct Reply {
 
 class Connection {
  public:
-  // kMismatch when another node, or another protocol version, answers at that address.
+  // kMismatch when another node or shard, or another protocol version, answers at that address.
   static io::Task<Result<std::unique_ptr<Connection>>> Dial(io::Loop& loop, DialOptions options);
 
   // From now until ClearDeadline, passing `deadline` closes the stream: the pending operation ends
@@ -61,6 +63,16 @@ class Connection {
   // Reads it to nowhere.
   io::Task<Status> SkipPayload();
 
+  // The next frame, as ReadReply, of a type without payload.
+  template <typename ReplyMessage>
+  io::Task<Result<ReplyMessage>> ReadMessage(wire::FrameType type, uint64_t request_id) {
+    Result<Reply> reply = co_await ReadReply(type, request_id);
+    if (!reply.ok()) co_return reply.status();
+    if (unread_payload_ != 0) co_return Break(UnavailableError("a payload where none belongs"));
+    Result<ReplyMessage> decoded = wire::Decode<ReplyMessage>(reply->meta);
+    if (!decoded.ok()) co_return Break(UnavailableError(std::string(decoded.status().message())));
+    co_return decoded;
+  }
   // One message, one reply without payload.
   template <typename ReplyMessage, typename Message>
   io::Task<Result<ReplyMessage>> Call(wire::FrameType type, const Message& message,
@@ -68,12 +80,7 @@ class Connection {
     const uint64_t id = NextRequestId();
     const Bytes meta = wire::Encode(message);
     EMBER_CO_RETURN_IF_ERROR(co_await Send(type, id, meta));
-    Result<Reply> reply = co_await ReadReply(reply_type, id);
-    if (!reply.ok()) co_return reply.status();
-    if (unread_payload_ != 0) co_return Break(UnavailableError("a payload where none belongs"));
-    Result<ReplyMessage> decoded = wire::Decode<ReplyMessage>(reply->meta);
-    if (!decoded.ok()) co_return Break(UnavailableError(std::string(decoded.status().message())));
-    co_return decoded;
+    co_return co_await ReadMessage<ReplyMessage>(reply_type, id);
   }
 
   // Marks the connection unusable and returns `why` with the node's address.

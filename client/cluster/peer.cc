@@ -127,7 +127,7 @@ void Peer::OpenForWaiters() {
 io::Task<void> Peer::Open() {
   // The dial belongs to the peer and not to one caller, whose deadline may be too short for it.
   Result<Lent> dialed = co_await Connection::Dial(
-      loop_, {endpoint_, options_.client_name, node_id_, options_.connect_timeout});
+      loop_, {endpoint_, options_.client_name, node_id_, options_.shard, options_.connect_timeout});
   if (dialed.ok() && !closed_) {
     OnHello((*dialed)->hello());
     // Before the connection is used: who wants to read in place would else have to ask again.

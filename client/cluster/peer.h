@@ -1,5 +1,5 @@
-// Peer: one node as a client sees it: its few long-lived connections, and whether it is worth
-// asking.
+// Peer: one shard of a node as a client sees it: its few long-lived connections, and whether it is
+// worth asking.
 //
 // Operation: connections are opened when needed, up to a limit, and lent to one exchange at a time;
 // further exchanges wait, loads before pushes. After a failure the peer is skipped until its
@@ -31,7 +31,8 @@ struct PeerOptions {
   Duration back_off_max = seconds(2);
   size_t max_connections = 4;
   size_t max_pushes = 2;
-  bool map_memory = false;  // of a node on this host that offers it
+  bool map_memory = false;        // of a node on this host that offers it
+  std::optional<uint32_t> shard;  // that must answer; nullopt: any of the node's
 };
 
 class Peer {
@@ -54,6 +55,8 @@ class Peer {
 
   // False during a back-off.
   bool worth_asking() const { return !down_ || loop_.Now() >= retry_at_; }
+  // It failed lately, and has not answered since.
+  bool down() const { return down_; }
   // It came back with empty memory within the last `window`.
   bool RestartedWithin(Duration window) const;
   // It answered lately, and nothing has failed since.
@@ -66,8 +69,6 @@ class Peer {
   const Status& map_error() const { return map_error_; }
   const std::string& node_id() const { return node_id_; }
   const io::Endpoint& endpoint() const { return endpoint_; }
-  // Payload bytes asked for and not yet received or given up; kept by the callers.
-  uint64_t outstanding_bytes = 0;
 
  private:
   using Lent = std::unique_ptr<Connection>;

@@ -47,6 +47,30 @@ class OwnerList {
   std::vector<size_t> owners_;
 };
 
+// What one of a node's shards is asked for: places in the caller's list.
+struct ShardShare {
+  std::shared_ptr<cluster::Peer> peer;
+  std::vector<uint32_t> items;
+};
+// `ref_of(item)` is the item's SegmentRef.
+template <typename RefOf>
+std::vector<ShardShare> ShareByShard(const cluster::NodePeers& node, std::vector<uint32_t> items,
+                                     RefOf ref_of) {
+  std::vector<ShardShare> shares;
+  if (node.shards() == 1) {
+    shares.push_back({node.first(), std::move(items)});
+    return shares;
+  }
+  for (uint32_t item : items) {
+    const SegmentRef& ref = ref_of(item);
+    const std::shared_ptr<cluster::Peer>& peer = node.Of(ref.key.ns, ref.placement);
+    auto share = std::ranges::find(shares, peer, &ShardShare::peer);
+    if (share == shares.end()) share = shares.insert(share, {peer, {}});
+    share->items.push_back(item);
+  }
+  return shares;
+}
+
 // Why a segment is missed when its owner could not be asked.
 MissReason MissReasonOf(const Status& status);
 

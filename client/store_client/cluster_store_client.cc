@@ -33,6 +33,16 @@ TimePoint DeadlineAfter(TimePoint start, Duration timeout) {
   return start + std::clamp<Duration>(timeout, Duration::zero(), std::chrono::hours(24));
 }
 
+std::shared_ptr<cluster::Peer> PeerThatMaps(const Cluster& cluster,
+                                            const cluster::MappedArena* arena) {
+  for (const auto& node : cluster.nodes) {
+    for (const auto& peer : node->peers()) {
+      if (peer->Maps(arena)) return peer;
+    }
+  }
+  return nullptr;
+}
+
 constexpr Duration kReturnTimeout = seconds(1);
 
 io::Task<Status> Nothing() { co_return OkStatus(); }
@@ -93,11 +103,13 @@ ClusterStoreClient::ClusterStoreClient(StoreClientOptions options,
 
 ClusterStoreClient::~ClusterStoreClient() { Shutdown(); }
 
-MatchResult ClusterStoreClient::Match(std::span<const SegmentRef> segments, Duration timeout) {
+MatchResult ClusterStoreClient::Match(std::span<const SegmentRef> segments, Duration timeout,
+                                      const MatchOptions& options) {
   const CallScope scope(this);
   const TimePoint start = context_.loop.Now();
-  MatchResult result =
-      std::make_shared<MatchCall>(context_, segments, DeadlineAfter(start, timeout))->Run();
+  MatchResult result = std::make_shared<MatchCall>(context_, leases_, segments,
+                                                   DeadlineAfter(start, timeout), options)
+                           ->Run();
   for (const SegmentMatch& segment : result.segments) {
     metrics_.RecordMiss(ClientMetrics::kMatch, segment.miss);
   }
@@ -146,9 +158,9 @@ io::Task<void> ClusterStoreClient::SendReturns() {
   for (const LeaseReturns::Arena& arena : returns_->Pending()) {
     // A life that is over took its leases along.
     Bytes frames = returns_->TakeFrames(arena.get());
-    for (size_t i = 0; cluster.ok() && i < (*cluster)->peers.size(); ++i) {
-      const std::shared_ptr<cluster::Peer> peer = (*cluster)->peers[i];
-      if (!peer->Maps(arena.get())) continue;
+    const std::shared_ptr<cluster::Peer> peer =
+        cluster.ok() ? PeerThatMaps(**cluster, arena.get()) : nullptr;
+    if (peer != nullptr) {
       const auto send = [&](cluster::Connection& connection) -> io::Task<Status> {
         if (!arena->IsOf(connection.hello())) co_return OkStatus();
         const ByteSpan parts[] = {frames};
@@ -161,11 +173,12 @@ io::Task<void> ClusterStoreClient::SendReturns() {
 }
 
 std::vector<PutOutcome> ClusterStoreClient::Put(std::span<const PutRequest> requests,
-                                                const LayoutDigest& layout, Duration timeout) {
+                                                const LayoutDigest& layout, Duration timeout,
+                                                const PutOptions& options) {
   const CallScope scope(this);
   const TimePoint start = context_.loop.Now();
   std::vector<PutOutcome> outcomes =
-      PutCall(context_, requests, layout, DeadlineAfter(start, timeout)).Run();
+      PutCall(context_, requests, layout, DeadlineAfter(start, timeout), options).Run();
   const auto stored =
       std::ranges::count_if(outcomes, [](const PutOutcome& outcome) { return outcome.copies > 0; });
   metrics_.Record(ClientMetrics::kPut, static_cast<size_t>(stored), requests.size(),
@@ -185,10 +198,11 @@ io::Task<Result<std::vector<StoreClient::NodeState>>> ClusterStoreClient::ProbeN
   Result<std::shared_ptr<const Cluster>> cluster = co_await membership_.Get(deadline);
   if (!cluster.ok()) co_return SeedStates();
   io::Gate gate;
-  for (const auto& peer : (*cluster)->peers) gate.Spawn(Ping(peer.get(), deadline));
+  for (const auto& node : (*cluster)->nodes) gate.Spawn(Ping(node->first().get(), deadline));
   co_await gate.Close();
   std::vector<NodeState> nodes;
-  for (const auto& peer : (*cluster)->peers) {
+  for (const auto& node : (*cluster)->nodes) {
+    const std::shared_ptr<cluster::Peer>& peer = node->first();
     const bool up = peer->connected();
     nodes.push_back(
         {peer->node_id(), peer->endpoint(), up, up ? "" : peer->last_error().ToString()});
@@ -222,6 +236,7 @@ void ClusterStoreClient::Shutdown() {
       std::unique_lock lock(mutex_);
       no_calls_.wait(lock, [this] { return calls_ == 0; });
     }
+    leases_->Close();
     // Runs after whatever the last calls have posted.
     (void)io::RunOnLoop<Status>(*loop_, Nothing);
   });

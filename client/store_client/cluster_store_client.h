@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "client/io/shared_loop.h"
-#include "client/store_client/call_context.h"
+#include "client/store_client/lease_desk.h"
 
 namespace ember {
 
@@ -17,13 +17,14 @@ class ClusterStoreClient final : public StoreClient {
   ClusterStoreClient(StoreClientOptions options, std::unique_ptr<io::SharedLoop> loop);
   ~ClusterStoreClient() override;
 
-  MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) override;
+  MatchResult Match(std::span<const SegmentRef> segments, Duration timeout,
+                    const MatchOptions& options) override;
   GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
                 Duration timeout) override;
   InPlaceResult GetInPlace(std::span<const InPlaceRequest> requests, const LayoutDigest& layout,
                            Duration timeout, Duration lease) override;
   std::vector<PutOutcome> Put(std::span<const PutRequest> requests, const LayoutDigest& layout,
-                              Duration timeout) override;
+                              Duration timeout, const PutOptions& options) override;
   std::vector<NodeState> Nodes() override;
   void Shutdown() override;
 
@@ -45,6 +46,7 @@ class ClusterStoreClient final : public StoreClient {
   io::Gate gate_;
   const std::shared_ptr<LeaseReturns> returns_;
   CallContext context_;
+  const std::shared_ptr<LeaseDesk> leases_ = std::make_shared<LeaseDesk>(&context_);
 
   std::once_flag shutdown_;
   std::mutex mutex_;

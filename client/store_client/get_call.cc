@@ -35,6 +35,10 @@ GetCall::GetCall(CallContext& context, std::span<const GetRequest> requests,
       in_place_lease_(lease),
       items_(requests.size()),
       cut_(requests.size()) {
+  for (const GetRequest& request : requests) {
+    EMBER_CHECK(!request.offset || !request.buffer.empty(), "a range has bytes");
+    ranges_ |= request.offset.has_value();
+  }
   result_.headers.resize(requests.size());
 }
 
@@ -68,7 +72,7 @@ io::Task<Status> GetCall::LoadRound() {
   }
   const TimePoint now = context_.loop.Now();
   if (now >= deadline_) co_return DeadlineError("get");
-  std::vector<Share> shares(cluster_->peers.size());
+  std::vector<Share> shares(cluster_->nodes.size());
   for (uint32_t i = 0; i < cut_; ++i) {
     if (items_[i].stage != Stage::kWanted) continue;
     if (!Assign(i, &shares)) {
@@ -82,7 +86,7 @@ io::Task<Status> GetCall::LoadRound() {
     anything_asked_ = true;
     // A node that hangs must leave time to ask the other copy.
     const TimePoint deadline = shares[member].last_chance ? deadline_ : now + (deadline_ - now) / 2;
-    gate.Spawn(LoadShare(member, std::move(shares[member]), deadline));
+    gate.Spawn(LoadShare(cluster_->nodes[member], std::move(shares[member]), deadline));
   }
   co_await gate.Close();
   co_return OkStatus();
@@ -107,8 +111,8 @@ bool GetCall::Assign(uint32_t i, std::vector<Share>* shares) {
   for (size_t rank = 0; rank < item.owners.size(); ++rank) {
     if (item.asked >> rank & 1) continue;
     const size_t member = item.owners[rank];
-    const cluster::Peer& peer = *cluster_->peers[member];
-    if (!peer.worth_asking()) {
+    const cluster::NodePeers& node = *cluster_->nodes[member];
+    if (!node.Of(request.ref.key.ns, request.ref.placement)->worth_asking()) {
       item.asked |= 1u << rank;
       Miss(i, MissReason::kLostNode);
       continue;
@@ -117,7 +121,7 @@ bool GetCall::Assign(uint32_t i, std::vector<Share>* shares) {
     const int order = hint == CopyHints::Hint::kPresent   ? 0
                       : hint == CopyHints::Hint::kUnknown ? 1
                                                           : 2;
-    const std::pair cost(order, peer.outstanding_bytes + (*shares)[member].bytes);
+    const std::pair cost(order, node.outstanding_bytes + (*shares)[member].bytes);
     if (!best || cost < best_cost) {
       best = rank;
       best_cost = cost;
@@ -134,27 +138,43 @@ bool GetCall::Assign(uint32_t i, std::vector<Share>* shares) {
   return true;
 }
 
-io::Task<void> GetCall::LoadShare(size_t member, Share share, TimePoint deadline) {
-  const std::shared_ptr<cluster::Peer> peer = cluster_->peers[member];
-  peer->outstanding_bytes += share.bytes;
-  const Status status = co_await peer->Exchange(
+io::Task<void> GetCall::LoadShare(std::shared_ptr<cluster::NodePeers> node, Share share,
+                                  TimePoint deadline) {
+  node->outstanding_bytes += share.bytes;
+  if (const Status status = co_await node->Learn(deadline); status.ok()) {
+    io::Gate gate;
+    for (ShardShare& of_shard :
+         ShareByShard(*node, std::move(share.items),
+                      [this](uint32_t i) -> const SegmentRef& { return requests_[i].ref; })) {
+      gate.Spawn(LoadFrom(std::move(of_shard), deadline));
+    }
+    co_await gate.Close();
+  } else {
+    MissAll(share.items, status);
+  }
+  node->outstanding_bytes -= share.bytes;
+}
+
+io::Task<void> GetCall::LoadFrom(ShardShare share, TimePoint deadline) {
+  const Status status = co_await share.peer->Exchange(
       cluster::Lane::kLoad, deadline,
-      [&](cluster::Connection& connection) { return LoadOn(connection, *peer, share); });
-  peer->outstanding_bytes -= share.bytes;
-  if (status.ok()) co_return;
-  for (uint32_t i : share.items) {
+      [&](cluster::Connection& connection) { return LoadOn(connection, share); });
+  if (!status.ok()) MissAll(share.items, status);
+}
+
+void GetCall::MissAll(const std::vector<uint32_t>& items, const Status& status) {
+  for (uint32_t i : items) {
     if (items_[i].stage == Stage::kWanted) Miss(i, MissReasonOf(status));
   }
 }
 
-io::Task<Status> GetCall::LoadOn(cluster::Connection& connection, const cluster::Peer& peer,
-                                 const Share& share) {
-  Shared shared{peer.ArenaOf(connection.hello()), nullptr};
+io::Task<Status> GetCall::LoadOn(cluster::Connection& connection, const ShardShare& share) {
+  Shared shared{ranges_ ? nullptr : share.peer->ArenaOf(connection.hello()), nullptr};
   if (in_place_lease_ && shared.arena == nullptr) {
-    unmapped_ = peer.map_error().WithContext("node " + peer.node_id());
+    unmapped_ = share.peer->map_error().WithContext("node " + share.peer->node_id());
     co_return unmapped_;
   }
-  const Status status = co_await LoadBatches(connection, peer, share, &shared);
+  const Status status = co_await LoadBatches(connection, share, &shared);
   for (uint32_t i : share.items) {
     if (status.ok() || items_[i].lease == nullptr) continue;
     // The connection takes its leases with it: what was placed is no longer kept in place.
@@ -164,15 +184,15 @@ io::Task<Status> GetCall::LoadOn(cluster::Connection& connection, const cluster:
   co_return status;
 }
 
-io::Task<Status> GetCall::LoadBatches(cluster::Connection& connection, const cluster::Peer& peer,
-                                      const Share& share, Shared* shared) {
+io::Task<Status> GetCall::LoadBatches(cluster::Connection& connection, const ShardShare& share,
+                                      Shared* shared) {
   size_t next = 0;
   Batch batch;
   EMBER_CO_RETURN_IF_ERROR(co_await Ask(connection, share, *shared, &next, &batch));
   while (!batch.items.empty()) {
     Batch ahead;
     for (uint32_t index = 0; index < batch.items.size(); ++index) {
-      const Status status = co_await Receive(connection, peer, batch, index, shared);
+      const Status status = co_await Receive(connection, *share.peer, batch, index, shared);
       // What comes for the next batch would be taken for another request's answer.
       if (!status.ok()) co_return ahead.items.empty() ? status : connection.Break(status);
       // A node that answers this one will answer the next.
@@ -185,13 +205,19 @@ io::Task<Status> GetCall::LoadBatches(cluster::Connection& connection, const clu
   co_return OkStatus();
 }
 
-io::Task<Status> GetCall::Ask(cluster::Connection& connection, const Share& share,
+io::Task<Status> GetCall::Ask(cluster::Connection& connection, const ShardShare& share,
                               const Shared& shared, size_t* next, Batch* batch) const {
   const bool in_place = shared.arena != nullptr;
   *batch = {connection.NextRequestId(), NextBatch(share, in_place, next)};
   if (batch->items.empty()) co_return OkStatus();
   wire::Get get;
-  for (uint32_t i : batch->items) get.items.push_back({.key = requests_[i].ref.key});
+  get.items.reserve(batch->items.size());
+  for (uint32_t i : batch->items) {
+    const GetRequest& request = requests_[i];
+    get.items.push_back({.key = request.ref.key,
+                         .offset = request.offset.value_or(0),
+                         .length = request.offset ? request.buffer.size() : 0});
+  }
   Bytes returns;
   if (in_place) {
     const TimePoint now = context_.loop.Now();
@@ -210,7 +236,8 @@ io::Task<Status> GetCall::Ask(cluster::Connection& connection, const Share& shar
 }
 
 // What is still wanted of the share from `next` on, within the limits of one message.
-std::vector<uint32_t> GetCall::NextBatch(const Share& share, bool in_place, size_t* next) const {
+std::vector<uint32_t> GetCall::NextBatch(const ShardShare& share, bool in_place,
+                                         size_t* next) const {
   std::vector<uint32_t> batch;
   uint64_t bytes = 0;
   for (; *next < share.items.size() && batch.size() < kMaxBatchKeys; ++*next) {
@@ -251,7 +278,8 @@ io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster
     item.lease = nullptr;
   } else if (in_place_lease_ && got->miss == MissReason::kNone) {
     got->miss = MissReason::kBusy;  // more than the node may keep in place for its readers
-  } else if (got->miss == MissReason::kNone && length == buffer.size() && got->offset == 0) {
+  } else if (got->miss == MissReason::kNone && length == buffer.size() &&
+             got->offset == requests_[i].offset.value_or(0)) {
     const bool hash_now = !context_.shared_loop.crowded();
     ChecksumStream hash;
     EMBER_CO_RETURN_IF_ERROR(co_await connection.ReadPayload(buffer, hash_now ? &hash : nullptr));
@@ -318,10 +346,11 @@ void GetCall::Verify(uint32_t i) {
   Miss(i, why);
   if (why != MissReason::kCorrupt) return;
   context_.metrics.corrupt.Add();
+  const BlockHash& placement = requests_[i].ref.placement;
   context_.shared_loop.Post(
-      [&context = context_, peer = cluster_->peers[item.owners[item.rank]],
+      [&context = context_, node = cluster_->nodes[item.owners[item.rank]], placement,
        report = wire::ReportCorrupt{requests_[i].ref.key, header.generation}] {
-        context.Spawn(Report(context.loop, peer, report));
+        context.Spawn(Report(context.loop, node->Of(report.key.ns, placement), report));
       });
 }
 
@@ -339,10 +368,15 @@ MissReason GetCall::WhyNot(uint32_t i, SegmentHeader* header) const {
 
 bool GetCall::Intact(uint32_t i, const SegmentHeader& header) const {
   if (in_place_lease_) return header.payload_length == items_[i].mapped.size();
-  const ByteSpan buffer = requests_[i].buffer;
-  if (header.payload_length != buffer.size()) return false;
+  const GetRequest& request = requests_[i];
+  const uint64_t size = request.buffer.size();
+  if (size != header.payload_length) {
+    return request.offset && *request.offset <= header.payload_length &&
+           size <= header.payload_length - *request.offset;
+  }
+  if (request.offset.value_or(0) != 0) return false;
   const std::optional<Checksum>& received = items_[i].checksum;
-  return (received ? *received : Xxh3Of(buffer)) == header.checksum;
+  return (received ? *received : Xxh3Of(request.buffer)) == header.checksum;
 }
 
 MappedSegment GetCall::TakeSegment(uint32_t i, SegmentHeader header) {

@@ -68,16 +68,17 @@ class GetCall {
   io::Task<Status> LoadRound();
   Status Place();
   bool Assign(uint32_t item, std::vector<Share>* shares);
-  io::Task<void> LoadShare(size_t member, Share share, TimePoint deadline);
-  io::Task<Status> LoadOn(cluster::Connection& connection, const cluster::Peer& peer,
-                          const Share& share);
-  io::Task<Status> LoadBatches(cluster::Connection& connection, const cluster::Peer& peer,
-                               const Share& share, Shared* shared);
+  io::Task<void> LoadShare(std::shared_ptr<cluster::NodePeers> node, Share share,
+                           TimePoint deadline);
+  io::Task<void> LoadFrom(ShardShare share, TimePoint deadline);
+  io::Task<Status> LoadOn(cluster::Connection& connection, const ShardShare& share);
+  io::Task<Status> LoadBatches(cluster::Connection& connection, const ShardShare& share,
+                               Shared* shared);
   io::Task<Status> Receive(cluster::Connection& connection, const cluster::Peer& peer,
                            const Batch& batch, uint32_t index, Shared* shared);
-  io::Task<Status> Ask(cluster::Connection& connection, const Share& share, const Shared& shared,
-                       size_t* next, Batch* batch) const;
-  std::vector<uint32_t> NextBatch(const Share& share, bool in_place, size_t* next) const;
+  io::Task<Status> Ask(cluster::Connection& connection, const ShardShare& share,
+                       const Shared& shared, size_t* next, Batch* batch) const;
+  std::vector<uint32_t> NextBatch(const ShardShare& share, bool in_place, size_t* next) const;
   Status ReceivePlace(const wire::GetReply& got, TimePoint leased_until, Shared* shared,
                       Item* item);
 
@@ -87,6 +88,8 @@ class GetCall {
   MissReason WhyNot(uint32_t item, SegmentHeader* header) const;
   bool Intact(uint32_t item, const SegmentHeader& header) const;
   void Settle();
+
+  void MissAll(const std::vector<uint32_t>& items, const Status& status);
 
   void Miss(uint32_t item, MissReason reason) {
     items_[item].miss = MoreTelling(items_[item].miss, reason);
@@ -98,6 +101,7 @@ class GetCall {
   const LayoutDigest& layout_;
   const TimePoint deadline_;
   const std::optional<Duration> in_place_lease_;
+  bool ranges_ = false;  // some request wants one: all are sent
   std::shared_ptr<const Cluster> cluster_;
   std::vector<Item> items_;
   size_t cut_;  // the first item that is missed for good; nothing from there on is asked

@@ -51,7 +51,7 @@ class LeaseReturns {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Return> returns_;
-  TimePoint oldest_;  // of returns_
+  TimePoint oldest_;   // of returns_
   bool idle_ = false;  // the thread waits for a first one
   bool closed_ = false;
   std::thread thread_;

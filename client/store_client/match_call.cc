@@ -1,15 +1,28 @@
 #include "client/store_client/match_call.h"
 
 #include <map>
+#include <numeric>
 
 #include "proto/wire/limits.h"
 
 namespace ember {
+namespace {
 
-MatchCall::MatchCall(CallContext& context, std::span<const SegmentRef> segments, TimePoint deadline)
+uint32_t LeaseMs(Duration lease) {
+  const auto ms = std::chrono::ceil<milliseconds>(lease).count();
+  return static_cast<uint32_t>(std::clamp<int64_t>(ms, 0, wire::kMaxLeaseMs));
+}
+
+}  // namespace
+
+MatchCall::MatchCall(CallContext& context, std::shared_ptr<LeaseDesk> desk,
+                     std::span<const SegmentRef> segments, TimePoint deadline,
+                     const MatchOptions& options)
     : context_(context),
+      desk_(std::move(desk)),
       segments_(segments.begin(), segments.end()),
       deadline_(deadline),
+      options_(options),
       open_(segments.size()),
       undecided_(segments.size()),
       call_(&context.shared_loop) {
@@ -51,30 +64,54 @@ void MatchCall::AskOwners() {
     for (SegmentMatch& segment : result_.segments) segment.miss = MissReason::kLostNode;
     return Finish();
   }
-  for (auto& [member, question] : questions) context_.Spawn(Ask(member, std::move(question)));
-}
-
-io::Task<void> MatchCall::Ask(size_t member, Question question) {
-  const auto self = shared_from_this();
-  const std::shared_ptr<cluster::Peer> peer = cluster_->peers[member];
-  size_t answered = 0;
-  const Status status = co_await peer->Exchange(
-      cluster::Lane::kLoad, deadline_, [&](cluster::Connection& connection) {
-        return AskOn(connection, *peer, question, &answered);
-      });
-  for (; answered < question.segments.size(); ++answered) {
-    Note(question.segments[answered], MissReasonOf(status), 0);
+  for (auto& [member, question] : questions) {
+    context_.Spawn(
+        AskNode(cluster_->nodes[member], std::make_shared<const Question>(std::move(question))));
   }
 }
 
-io::Task<Status> MatchCall::AskOn(cluster::Connection& connection, const cluster::Peer& peer,
-                                  const Question& question, size_t* answered) {
-  while (*answered < question.segments.size()) {
-    const size_t count =
-        std::min(question.segments.size() - *answered, size_t{wire::kMaxKeysPerBatch});
-    wire::Match match;
+io::Task<void> MatchCall::AskNode(std::shared_ptr<cluster::NodePeers> node,
+                                  std::shared_ptr<const Question> question) {
+  const auto self = shared_from_this();
+  if (const Status status = co_await node->Learn(deadline_); !status.ok()) {
+    for (uint32_t segment : question->segments) Note(segment, MissReasonOf(status), 0);
+    co_return;
+  }
+  std::vector<uint32_t> places(question->segments.size());
+  std::iota(places.begin(), places.end(), 0u);
+  for (ShardShare& share :
+       ShareByShard(*node, std::move(places), [&](uint32_t place) -> const SegmentRef& {
+         return segments_[question->segments[place]];
+       })) {
+    if (!context_.Spawn(AskShard(question, share))) {
+      for (uint32_t place : share.items) {
+        Note(question->segments[place], MissReason::kLostNode, 0);
+      }
+    }
+  }
+}
+
+io::Task<void> MatchCall::AskShard(std::shared_ptr<const Question> question, ShardShare share) {
+  const auto self = shared_from_this();
+  size_t answered = 0;
+  const Status status = co_await share.peer->Exchange(
+      cluster::Lane::kLoad, deadline_, [&](cluster::Connection& connection) {
+        return AskOn(connection, *question, share, &answered);
+      });
+  for (; answered < share.items.size(); ++answered) {
+    Note(question->segments[share.items[answered]], MissReasonOf(status), 0);
+  }
+}
+
+io::Task<Status> MatchCall::AskOn(cluster::Connection& connection, const Question& question,
+                                  const ShardShare& share, size_t* answered) {
+  const bool choice = context_.options.copies > 1 && cluster_->view.members.size() > 1;
+  while (*answered < share.items.size()) {
+    const size_t count = std::min(share.items.size() - *answered, size_t{wire::kMaxKeysPerBatch});
+    wire::Match match{.keys = {}, .lease_ms = LeaseMs(options_.lease)};
+    match.keys.reserve(count);
     for (size_t i = 0; i < count; ++i) {
-      match.keys.push_back(segments_[question.segments[*answered + i]].key);
+      match.keys.push_back(segments_[question.segments[share.items[*answered + i]]].key);
     }
     Result<wire::MatchReply> reply = co_await connection.Call<wire::MatchReply>(
         wire::FrameType::kMatch, match, wire::FrameType::kMatchReply);
@@ -82,15 +119,23 @@ io::Task<Status> MatchCall::AskOn(cluster::Connection& connection, const cluster
     if (reply->entries.size() != count) {
       co_return connection.Break(UnavailableError("a match reply of another length"));
     }
+    TakeLease(share.peer, reply->lease_id);
     for (const wire::MatchEntry& entry : reply->entries) {
-      const uint32_t segment = question.segments[*answered];
-      context_.hints.Note(segments_[segment].key, question.ranks[*answered],
-                          entry.miss == MissReason::kNone);
-      Note(segment, MissReasonAt(peer, entry.miss), entry.payload_length);
+      const uint32_t place = share.items[*answered];
+      const uint32_t segment = question.segments[place];
+      const bool present = entry.miss == MissReason::kNone;
+      if (choice) context_.hints.Note(segments_[segment].key, question.ranks[place], present);
+      Note(segment, MissReasonAt(*share.peer, entry.miss), entry.payload_length);
       ++*answered;
     }
   }
   co_return OkStatus();
+}
+
+void MatchCall::TakeLease(const std::shared_ptr<cluster::Peer>& peer, uint64_t lease_id) {
+  if (lease_id == 0) return;
+  if (finished_) return desk_->Release({{peer, lease_id}});  // nobody would
+  leases_.push_back({peer, lease_id});
 }
 
 void MatchCall::Note(uint32_t segment, MissReason miss, uint64_t payload_bytes) {
@@ -117,6 +162,7 @@ void MatchCall::Finish() {
          result_.segments[result_.usable].miss == MissReason::kNone) {
     ++result_.usable;
   }
+  if (!leases_.empty()) result_.lease = Lease(desk_, std::move(leases_));
   call_.Finish();
 }
 

@@ -8,12 +8,14 @@
 #include <memory>
 
 #include "client/store_client/call_context.h"
+#include "client/store_client/lease_desk.h"
 
 namespace ember {
 
 class MatchCall : public std::enable_shared_from_this<MatchCall> {
  public:
-  MatchCall(CallContext& context, std::span<const SegmentRef> segments, TimePoint deadline);
+  MatchCall(CallContext& context, std::shared_ptr<LeaseDesk> desk,
+            std::span<const SegmentRef> segments, TimePoint deadline, const MatchOptions& options);
   // Blocks. Not on the loop's thread.
   MatchResult Run();
 
@@ -25,19 +27,26 @@ class MatchCall : public std::enable_shared_from_this<MatchCall> {
 
   io::Task<void> Begin();
   void AskOwners();
-  io::Task<void> Ask(size_t member, Question question);
-  io::Task<Status> AskOn(cluster::Connection& connection, const cluster::Peer& peer,
-                         const Question& question, size_t* answered);
+  io::Task<void> AskNode(std::shared_ptr<cluster::NodePeers> node,
+                         std::shared_ptr<const Question> question);
+  // `share.items` are places in the question.
+  io::Task<void> AskShard(std::shared_ptr<const Question> question, ShardShare share);
+  io::Task<Status> AskOn(cluster::Connection& connection, const Question& question,
+                         const ShardShare& share, size_t* answered);
+  void TakeLease(const std::shared_ptr<cluster::Peer>& peer, uint64_t lease_id);
   void Note(uint32_t segment, MissReason miss, uint64_t payload_bytes);
   void Finish();
 
   CallContext& context_;
+  const std::shared_ptr<LeaseDesk> desk_;
   const std::vector<SegmentRef> segments_;
   const TimePoint deadline_;
+  const MatchOptions options_;
   std::shared_ptr<const Cluster> cluster_;
   std::vector<uint32_t> open_;  // owners still to answer, per segment
   size_t undecided_;
   MatchResult result_;
+  std::vector<Lease::Part> leases_;
   bool finished_ = false;
   io::SharedLoop::Call call_;
 };

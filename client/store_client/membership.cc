@@ -8,8 +8,8 @@ namespace {
 // A refused connect costs microseconds, so a late store is found soon.
 constexpr Duration kMaxPause = milliseconds(250);
 
-// By value: the peer must live until its tasks have ended.
-io::Task<void> ClosePeer(std::shared_ptr<cluster::Peer> peer) { co_await peer->Close(); }
+// By value: the node must live until its tasks have ended.
+io::Task<void> CloseNode(std::shared_ptr<cluster::NodePeers> node) { co_await node->Close(); }
 
 }  // namespace
 
@@ -60,8 +60,10 @@ io::Task<void> Membership::Discover() {
 }
 
 io::Task<void> Membership::AskSeed(SeedState* seed) {
-  Result<std::unique_ptr<cluster::Connection>> dialed = co_await cluster::Connection::Dial(
-      loop_, {seed->endpoint, options_.name, "", options_.connect_timeout});
+  Result<std::unique_ptr<cluster::Connection>> dialed =
+      co_await cluster::Connection::Dial(loop_, {.endpoint = seed->endpoint,
+                                                 .client_name = options_.name,
+                                                 .timeout = options_.connect_timeout});
   seed->status = dialed.status();
   if (!dialed.ok() || closed_ || cluster_ != nullptr) co_return;
   seed->status = Adopt((*dialed)->hello(), seed->endpoint);
@@ -92,7 +94,7 @@ Status Membership::Adopt(const wire::HelloReply& hello, const io::Endpoint& from
   }
   auto next = std::make_shared<Cluster>();
   next->view = *std::move(view);
-  for (const wire::Member& member : next->view.members) next->peers.push_back(PeerOf(member));
+  for (const wire::Member& member : next->view.members) next->nodes.push_back(NodeOf(member));
   const std::shared_ptr<const Cluster> old = std::exchange(cluster_, std::move(next));
   if (old != nullptr) Retire(*old);
   on_change_();
@@ -100,12 +102,12 @@ Status Membership::Adopt(const wire::HelloReply& hello, const io::Endpoint& from
   return OkStatus();
 }
 
-// The peer that is known already, if it is the same node at the same address.
-std::shared_ptr<cluster::Peer> Membership::PeerOf(const wire::Member& member) {
+// The one that is known already, if it is the same node at the same address.
+std::shared_ptr<cluster::NodePeers> Membership::NodeOf(const wire::Member& member) {
   const io::Endpoint endpoint{member.host, member.port};
   if (cluster_ != nullptr) {
-    for (const auto& peer : cluster_->peers) {
-      if (peer->node_id() == member.id && peer->endpoint() == endpoint) return peer;
+    for (const auto& node : cluster_->nodes) {
+      if (node->node_id() == member.id && node->endpoint() == endpoint) return node;
     }
   }
   cluster::PeerOptions options{.client_name = options_.name,
@@ -113,18 +115,18 @@ std::shared_ptr<cluster::Peer> Membership::PeerOf(const wire::Member& member) {
                                .back_off_min = options_.back_off_min,
                                .back_off_max = options_.back_off_max,
                                .map_memory = options_.map_memory};
-  return std::make_shared<cluster::Peer>(loop_, endpoint, member.id, options,
-                                         [this, endpoint](const wire::HelloReply& hello) {
-                                           // A bad view changes nothing; the connection that
-                                           // brought it still serves its own keys.
-                                           if (!closed_) (void)Adopt(hello, endpoint);
-                                         });
+  return std::make_shared<cluster::NodePeers>(loop_, endpoint, member.id, options,
+                                              [this, endpoint](const wire::HelloReply& hello) {
+                                                // A bad view changes nothing; the connection that
+                                                // brought it still serves its own keys.
+                                                if (!closed_) (void)Adopt(hello, endpoint);
+                                              });
 }
 
 void Membership::Retire(const Cluster& old) {
-  for (const auto& peer : old.peers) {
-    if (std::ranges::find(cluster_->peers, peer) == cluster_->peers.end()) {
-      gate_.Spawn(ClosePeer(peer));
+  for (const auto& node : old.nodes) {
+    if (std::ranges::find(cluster_->nodes, node) == cluster_->nodes.end()) {
+      gate_.Spawn(CloseNode(node));
     }
   }
 }
@@ -137,7 +139,7 @@ io::Task<void> Membership::Close() {
   closed_ = true;
   WakeWaiters();
   if (cluster_ != nullptr) {
-    for (const auto& peer : cluster_->peers) gate_.Spawn(ClosePeer(peer));
+    for (const auto& node : cluster_->nodes) gate_.Spawn(CloseNode(node));
   }
   co_await gate_.Close();
 }

@@ -1,4 +1,5 @@
-// Membership: the cluster as this client knows it: the newest view, and a Peer for each member.
+// Membership: the cluster as this client knows it: the newest view, and the NodePeers of each
+// member.
 //
 // Operation: the seeds are asked in parallel, again and again at short intervals, until one gives a
 // view; so a store that starts late is joined without being called. Later views come with the hello
@@ -11,17 +12,17 @@
 #include <memory>
 #include <vector>
 
-#include "client/cluster/peer.h"
+#include "client/cluster/node_peers.h"
 #include "client/cluster/view.h"
 #include "client/io/gate.h"
 #include "client/store_client/store_client.h"
 
 namespace ember {
 
-// One view and its peers, in the members' order. Shared by the calls that began under it.
+// One view and its nodes, in the members' order. Shared by the calls that began under it.
 struct Cluster {
   cluster::View view;
-  std::vector<std::shared_ptr<cluster::Peer>> peers;
+  std::vector<std::shared_ptr<cluster::NodePeers>> nodes;
 };
 
 class Membership {
@@ -34,7 +35,7 @@ class Membership {
   // The newest view; waits for a try that is under way, but starts none. kUnavailable with the
   // seeds' errors when there is none.
   io::Task<Result<std::shared_ptr<const Cluster>>> Get(TimePoint deadline);
-  // Closes every peer, and waits for what runs. Awaited once.
+  // Closes every node, and waits for what runs. Awaited once.
   io::Task<void> Close();
 
   struct SeedState {
@@ -49,7 +50,7 @@ class Membership {
   io::Task<void> Discover();
   io::Task<void> AskSeed(SeedState* seed);
   Status Adopt(const wire::HelloReply& hello, const io::Endpoint& from);
-  std::shared_ptr<cluster::Peer> PeerOf(const wire::Member& member);
+  std::shared_ptr<cluster::NodePeers> NodeOf(const wire::Member& member);
   void Retire(const Cluster& old);
   void WakeWaiters();
   Status WhyNone() const;

@@ -7,9 +7,15 @@
 namespace ember {
 namespace {
 
-// What a batch reserves at once: little enough for small nodes, and lets loads in between.
-constexpr uint64_t kMaxBatchBytes = 16 << 20;
-constexpr size_t kMaxBatchHeaderBytes = wire::kMaxMetaBytes / 2;
+// Large enough that the node has work while the next window is made, little enough to be in the
+// cache still when it is sent after being hashed, and for small nodes to have room.
+constexpr uint64_t kWindowBytes = 1 << 20;
+constexpr size_t kWindowItems = 256;
+constexpr size_t kWindowHeaderBytes = 64 << 10;
+// Windows that are reserved and not written. A reservation must be small enough, and these few, to
+// be taken by the kernel's buffers while the node is busy.
+constexpr size_t kReservedAhead = 2;
+static_assert(kWindowItems <= wire::kMaxReservePerBatch);
 
 std::string NameOf(const cluster::Connection& connection) {
   return "node " + connection.hello().node_id;
@@ -18,22 +24,24 @@ std::string NameOf(const cluster::Connection& connection) {
 }  // namespace
 
 PutCall::PutCall(CallContext& context, std::span<const PutRequest> requests,
-                 const LayoutDigest& layout, TimePoint deadline)
+                 const LayoutDigest& layout, TimePoint deadline, const PutOptions& options)
     : context_(context),
       requests_(requests),
+      layout_(layout),
       deadline_(deadline),
+      options_(options),
       headers_(requests.size()),
+      refused_(requests.size()),
       had_(requests.size()),
       owners_(requests.size()),
       outcomes_(requests.size()) {
-  SystemRandom random;
   for (uint32_t i = 0; i < requests.size(); ++i) {
-    outcomes_[i].status = MakeHeader(i, layout, random);
+    outcomes_[i].status = Refusal(requests_[i]);
+    refused_[i] = !outcomes_[i].status.ok();
   }
 }
 
-Status PutCall::MakeHeader(uint32_t i, const LayoutDigest& layout, RandomSource& random) {
-  const PutRequest& request = requests_[i];
+Status PutCall::Refusal(const PutRequest& request) const {
   if (request.payload.empty()) return InvalidError("a segment without payload");
   if (request.payload.size() > wire::kMaxPayloadBytes) {
     return InvalidError("a payload of " + std::to_string(request.payload.size()) +
@@ -42,28 +50,38 @@ Status PutCall::MakeHeader(uint32_t i, const LayoutDigest& layout, RandomSource&
   if (request.tokens.size() > kMaxTokensPerSegment || request.layer_offsets.size() > kMaxLayers) {
     return InvalidError("a segment of too many tokens or layers");
   }
-  SegmentHeader header{.key = request.ref.key,
-                       .placement = request.ref.placement,
-                       .first_block = request.ref.first_block,
-                       .block_count = request.ref.block_count,
-                       .proof = request.ref.proof,
-                       .tokens = {request.tokens.begin(), request.tokens.end()},
-                       .layout = layout,
-                       .payload_length = request.payload.size(),
-                       .checksum = Xxh3Of(request.payload),
-                       .layer_offsets = request.layer_offsets,
-                       .writer = context_.options.name,
-                       .generation = {random.Next(), random.Next()},
-                       .tenant = context_.options.tenant};
-  headers_[i] = Encode(header);
   return OkStatus();
 }
 
+const Bytes& PutCall::HeaderOf(uint32_t i) {
+  if (!headers_[i].empty()) return headers_[i];
+  const PutRequest& request = requests_[i];
+  const SegmentHeader header{.key = request.ref.key,
+                             .placement = request.ref.placement,
+                             .first_block = request.ref.first_block,
+                             .block_count = request.ref.block_count,
+                             .proof = request.ref.proof,
+                             .tokens = {request.tokens.begin(), request.tokens.end()},
+                             .layout = layout_,
+                             .payload_length = request.payload.size(),
+                             .checksum = Xxh3Of(request.payload),
+                             .layer_offsets = request.layer_offsets,
+                             .writer = context_.options.name,
+                             .generation = {random_.Next(), random_.Next()},
+                             .tenant = context_.options.tenant};
+  return headers_[i] = Encode(header);
+}
+
 std::vector<PutOutcome> PutCall::Run() {
+  if (context_.shared_loop.crowded()) {
+    for (uint32_t i = 0; i < requests_.size(); ++i) {
+      if (!refused_[i]) (void)HeaderOf(i);
+    }
+  }
   const Status status = io::RunOnLoop<Status>(context_.shared_loop, [this] { return PushAll(); });
   for (size_t i = 0; i < outcomes_.size(); ++i) {
     PutOutcome& outcome = outcomes_[i];
-    if (headers_[i].empty()) continue;  // refused here
+    if (refused_[i]) continue;
     if (!status.ok() && outcome.copies == 0) outcome.status = status;
     outcome.was_there = owners_[i] > 0 && had_[i] == owners_[i];
     if (owners_[i] > 0 && outcome.copies == owners_[i]) outcome.status = OkStatus();
@@ -78,122 +96,209 @@ io::Task<Status> PutCall::PushAll() {
   OwnerList owners(cluster_->view, context_.options.copies);
   std::map<size_t, Items> shares;
   for (uint32_t i = 0; i < requests_.size(); ++i) {
-    if (headers_[i].empty()) continue;
+    if (refused_[i]) continue;
     const std::vector<size_t>& of = owners.Of(requests_[i].ref);
     if (of.empty()) co_return UnavailableError("the view has no owners");
     owners_[i] = static_cast<uint32_t>(of.size());
     for (size_t member : of) shares[member].push_back(i);
   }
   io::Gate gate;
-  for (auto& [member, items] : shares) gate.Spawn(Push(member, std::move(items)));
+  for (auto& [member, items] : shares) {
+    gate.Spawn(Push(cluster_->nodes[member], std::move(items)));
+  }
   co_await gate.Close();
   co_return OkStatus();
 }
 
-io::Task<void> PutCall::Push(size_t member, Items items) {
-  const std::shared_ptr<cluster::Peer> peer = cluster_->peers[member];
-  Status status;
-  for (size_t next = 0; next < items.size();) {
-    const Items batch = NextBatch(items, &next);
-    if (status.ok()) {
-      status = co_await peer->Exchange(
-          cluster::Lane::kPush, deadline_,
-          [&](cluster::Connection& connection) { return PushOn(connection, batch); });
-    }
-    // A node that refused one batch as a whole is not pressed with the others.
-    if (!status.ok()) {
-      for (uint32_t i : batch) Refuse(i, status);
-    }
+io::Task<void> PutCall::Push(std::shared_ptr<cluster::NodePeers> node, Items items) {
+  if (const Status status = co_await node->Learn(deadline_); !status.ok()) {
+    for (uint32_t i : items) Refuse(i, status);
+    co_return;
+  }
+  io::Gate gate;
+  for (ShardShare& share :
+       ShareByShard(*node, std::move(items),
+                    [this](uint32_t i) -> const SegmentRef& { return requests_[i].ref; })) {
+    gate.Spawn(PushTo(std::move(share)));
+  }
+  co_await gate.Close();
+}
+
+io::Task<void> PutCall::PushTo(ShardShare share) {
+  std::vector<Window> windows = Cut(share.items);
+  const Status status = co_await share.peer->Exchange(
+      cluster::Lane::kPush, deadline_,
+      [&](cluster::Connection& connection) { return PushOn(connection, &windows); });
+  if (status.ok()) co_return;
+  for (const Window& window : windows) {
+    if (window.settled) continue;
+    for (uint32_t i : window.items) Refuse(i, status);
   }
 }
 
-PutCall::Items PutCall::NextBatch(const Items& items, size_t* next) const {
-  Items batch;
+std::vector<PutCall::Window> PutCall::Cut(const Items& items) const {
+  std::vector<Window> windows;
   uint64_t bytes = 0;
   size_t header_bytes = 0;
-  for (; *next < items.size() && batch.size() < wire::kMaxReservePerBatch; ++*next) {
-    const uint32_t i = items[*next];
-    bytes += requests_[i].payload.size();
-    header_bytes += headers_[i].size();
-    if (!batch.empty() && (bytes > kMaxBatchBytes || header_bytes > kMaxBatchHeaderBytes)) break;
-    batch.push_back(i);
-  }
-  return batch;
-}
-
-io::Task<Status> PutCall::PushOn(cluster::Connection& connection, const Items& batch) {
-  wire::Reserve reserve;
-  for (uint32_t i : batch) reserve.headers.push_back(headers_[i]);
-  Result<wire::ReserveReply> reply = co_await connection.Call<wire::ReserveReply>(
-      wire::FrameType::kReserve, reserve, wire::FrameType::kReserveReply);
-  if (!reply.ok()) co_return reply.status();
-  if (reply->entries.size() != batch.size()) {
-    co_return connection.Break(UnavailableError("a reserve reply of another length"));
-  }
-  Items to_send;
-  std::vector<wire::AttemptToken> tokens;
-  for (size_t k = 0; k < batch.size(); ++k) {
-    if (reply->entries[k].have || reply->entries[k].code != StatusCode::kOk) continue;
-    to_send.push_back(batch[k]);
-    tokens.push_back(reply->entries[k].token);
-  }
-  if (!to_send.empty()) {
-    EMBER_CO_RETURN_IF_ERROR(co_await Write(connection, to_send, tokens));
-    EMBER_CO_RETURN_IF_ERROR(co_await Commit(connection, to_send, tokens));
-  }
-  // Only now, for a batch may be sent again on another connection.
-  for (size_t k = 0; k < batch.size(); ++k) {
-    const wire::ReserveEntry& entry = reply->entries[k];
-    if (entry.have) {
-      ++outcomes_[batch[k]].copies;
-      ++had_[batch[k]];
-    } else if (entry.code != StatusCode::kOk) {
-      Refuse(batch[k], Status(entry.code, NameOf(connection) + " refused the reservation"));
+  for (uint32_t i : items) {
+    const PutRequest& request = requests_[i];
+    const size_t header =
+        request.tokens.size() * sizeof(TokenId) + request.layer_offsets.size() * sizeof(uint64_t);
+    if (windows.empty() || bytes + request.payload.size() > kWindowBytes ||
+        header_bytes + header > kWindowHeaderBytes || windows.back().items.size() == kWindowItems) {
+      windows.emplace_back();
+      bytes = header_bytes = 0;
     }
+    windows.back().items.push_back(i);
+    bytes += request.payload.size();
+    header_bytes += header;
   }
-  co_return OkStatus();
+  return windows;
 }
 
-io::Task<Status> PutCall::Write(cluster::Connection& connection, const Items& items,
-                                const std::vector<wire::AttemptToken>& tokens) {
-  constexpr size_t kPerCall = io::kMaxGatherParts / 2;
-  for (size_t begin = 0; begin < items.size(); begin += kPerCall) {
-    const size_t count = std::min(kPerCall, items.size() - begin);
-    std::vector<Bytes> heads(count);
+// Again on another connection when the first was lost: windows that are settled are left out.
+io::Task<Status> PutCall::PushOn(cluster::Connection& connection, std::vector<Window>* windows) {
+  Flight flight;
+  for (Window& window : *windows) window.reservations.clear();
+  for (;;) {
+    Result<bool> more = co_await Step(connection, windows, &flight);
+    // What is still to come would be taken for another request's answer.
+    if (!more.ok()) {
+      co_return flight.open.empty() ? more.status() : connection.Break(more.status());
+    }
+    if (!*more) co_return OkStatus();
+  }
+}
+
+// Does the next thing on the connection: asks ahead, writes what may be written, or waits for an
+// answer. False when all is done.
+io::Task<Result<bool>> PutCall::Step(cluster::Connection& connection, std::vector<Window>* windows,
+                                     Flight* flight) {
+  const size_t count = windows->size();
+  while (flight->reserved < count && (*windows)[flight->reserved].settled) ++flight->reserved;
+  while (flight->written < count && (*windows)[flight->written].settled) ++flight->written;
+  // A node that refuses the first window as a whole is not asked for another.
+  const bool first = flight->written == 0 && (*windows)[0].reservations.empty();
+  const size_t ahead = flight->reserved - std::min(flight->reserved, flight->written);
+  if (flight->reserved < count && ahead < (first ? 1 : kReservedAhead)) {
+    const size_t number = flight->reserved++;
+    flight->open.push_back({connection.NextRequestId(), number, false});
+    EMBER_CO_RETURN_IF_ERROR(
+        co_await Reserve(connection, (*windows)[number], flight->open.back().request_id));
+    co_return true;
+  }
+  if (flight->written < flight->reserved && !(*windows)[flight->written].reservations.empty()) {
+    const size_t number = flight->written++;
+    flight->open.push_back({connection.NextRequestId(), number, true});
+    EMBER_CO_RETURN_IF_ERROR(
+        co_await Write(connection, (*windows)[number], flight->open.back().request_id));
+    co_return true;
+  }
+  if (flight->open.empty()) co_return false;
+  const Flight::Question question = flight->open.front();
+  flight->open.pop_front();
+  EMBER_CO_RETURN_IF_ERROR(co_await ReadAnswer(connection, question, &(*windows)[question.window]));
+  co_return true;
+}
+
+io::Task<Status> PutCall::Reserve(cluster::Connection& connection, const Window& window,
+                                  uint64_t request_id) {
+  wire::Reserve reserve;
+  for (uint32_t i : window.items) reserve.headers.push_back(HeaderOf(i));
+  const Bytes meta = Encode(reserve);
+  co_return co_await connection.Send(wire::FrameType::kReserve, request_id, meta);
+}
+
+io::Task<Status> PutCall::Write(cluster::Connection& connection, const Window& window,
+                                uint64_t commit_id) {
+  constexpr size_t kPerCall = io::kMaxGatherParts / 2 - 1;
+  for (size_t begin = 0; begin < window.to_send.size(); begin += kPerCall) {
+    const size_t count = std::min(kPerCall, window.to_send.size() - begin);
+    std::vector<Bytes> heads(count + 1);
     std::vector<ByteSpan> parts;
     for (size_t k = 0; k < count; ++k) {
-      const ByteSpan payload = requests_[items[begin + k]].payload;
-      const Bytes meta = Encode(wire::Write{.token = tokens[begin + k]});
-      ByteWriter writer(&heads[k]);
-      writer.PutRaw(wire::EncodeFrameHeader({wire::FrameType::kWrite, connection.NextRequestId(),
-                                             static_cast<uint32_t>(meta.size()), payload.size()}));
-      writer.PutRaw(meta);
+      const ByteSpan payload = requests_[window.to_send[begin + k]].payload;
+      wire::AppendFrameHead(wire::FrameType::kWrite, connection.NextRequestId(),
+                            Encode(wire::Write{.token = window.tokens[begin + k]}), payload.size(),
+                            &heads[k]);
       parts.push_back(heads[k]);
       parts.push_back(payload);
       context_.metrics.bytes_pushed.Add(payload.size());
+    }
+    if (begin + count == window.to_send.size()) {
+      wire::AppendFrameHead(wire::FrameType::kCommit, commit_id,
+                            Encode(wire::Commit{window.tokens, options_.ack}), 0, &heads[count]);
+      parts.push_back(heads[count]);
     }
     EMBER_CO_RETURN_IF_ERROR(co_await connection.SendParts(parts));
   }
   co_return OkStatus();
 }
 
-io::Task<Status> PutCall::Commit(cluster::Connection& connection, const Items& items,
-                                 const std::vector<wire::AttemptToken>& tokens) {
-  Result<wire::CommitReply> reply = co_await connection.Call<wire::CommitReply>(
-      wire::FrameType::kCommit, wire::Commit{tokens}, wire::FrameType::kCommitReply);
-  if (!reply.ok()) co_return reply.status();
-  if (reply->entries.size() != items.size()) {
-    co_return connection.Break(UnavailableError("a commit reply of another length"));
+io::Task<Status> PutCall::ReadAnswer(cluster::Connection& connection,
+                                     const Flight::Question& question, Window* window) {
+  using wire::FrameType;
+  if (question.commit) {
+    Result<wire::CommitReply> reply = co_await connection.ReadMessage<wire::CommitReply>(
+        FrameType::kCommitReply, question.request_id);
+    co_return reply.ok() ? OnCommitted(connection, *reply, window) : reply.status();
   }
-  for (size_t k = 0; k < items.size(); ++k) {
-    const StatusCode code = reply->entries[k].code;
+  Result<wire::ReserveReply> reply = co_await connection.ReadMessage<wire::ReserveReply>(
+      FrameType::kReserveReply, question.request_id);
+  co_return reply.ok() ? OnReserved(connection, *reply, window) : reply.status();
+}
+
+Status PutCall::OnReserved(cluster::Connection& connection, const wire::ReserveReply& reply,
+                           Window* window) {
+  if (reply.entries.size() != window->items.size()) {
+    return connection.Break(UnavailableError("a reserve reply of another length"));
+  }
+  window->reservations = reply.entries;
+  window->to_send.clear();
+  window->tokens.clear();
+  for (size_t k = 0; k < window->items.size(); ++k) {
+    const wire::ReserveEntry& entry = reply.entries[k];
+    if (entry.have || entry.code != StatusCode::kOk) continue;
+    window->to_send.push_back(window->items[k]);
+    window->tokens.push_back(entry.token);
+  }
+  if (window->to_send.empty()) Settle(connection, window);
+  return OkStatus();
+}
+
+Status PutCall::OnCommitted(cluster::Connection& connection, const wire::CommitReply& reply,
+                            Window* window) {
+  if (reply.entries.size() != window->to_send.size()) {
+    return connection.Break(UnavailableError("a commit reply of another length"));
+  }
+  for (size_t k = 0; k < window->to_send.size(); ++k) {
+    const uint32_t i = window->to_send[k];
+    const auto& [code, level] = reply.entries[k];
     if (code == StatusCode::kOk) {
-      ++outcomes_[items[k]].copies;
+      ++outcomes_[i].copies;
+      outcomes_[i].disk_copies += level == AckLevel::kDisk;
     } else {
-      Refuse(items[k], Status(code, NameOf(connection) + " refused the commit"));
+      Refuse(i, Status(code, NameOf(connection) + " refused the commit"));
     }
   }
-  co_return OkStatus();
+  Settle(connection, window);
+  return OkStatus();
+}
+
+// What the reservation alone decided counts only now, for it may be made again on another
+// connection.
+void PutCall::Settle(const cluster::Connection& connection, Window* window) {
+  window->settled = true;
+  for (size_t k = 0; k < window->items.size(); ++k) {
+    const uint32_t i = window->items[k];
+    const wire::ReserveEntry& entry = window->reservations[k];
+    if (entry.have) {
+      ++outcomes_[i].copies;
+      ++had_[i];
+    } else if (entry.code != StatusCode::kOk) {
+      Refuse(i, Status(entry.code, NameOf(connection) + " refused the reservation"));
+    }
+  }
 }
 
 void PutCall::Refuse(uint32_t i, const Status& status) {

@@ -16,18 +16,21 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "client/io/loop.h"
 #include "client/io/stream.h"
+#include "client/store_client/lease.h"
 #include "client/store_client/mapped_segment.h"
 #include "proto/base/metrics.h"
 #include "proto/base/status.h"
 #include "proto/base/time.h"
 #include "proto/model/miss_reason.h"
 #include "proto/model/segment.h"
+#include "proto/model/tier.h"
 
 namespace ember {
 
@@ -51,6 +54,10 @@ struct StoreClientOptions {
   MetricsRegistry* metrics = nullptr;  // optional; must outlive the client
 };
 
+struct MatchOptions {
+  // How long what is present must not be evicted, at most wire::kMaxLeaseMs; 0: no lease.
+  Duration lease = Duration::zero();
+};
 struct SegmentMatch {
   MissReason miss = MissReason::kNone;  // kNone = some live owner has it
   uint64_t payload_bytes = 0;
@@ -58,13 +65,18 @@ struct SegmentMatch {
 struct MatchResult {
   size_t usable = 0;                   // segments present from the start, unbroken
   std::vector<SegmentMatch> segments;  // as many as asked
+  Lease lease;                         // of what is present, as far as the nodes gave one
 };
 
-// One segment's place in a load. `buffer` receives the payload.
+// One segment's place in a load. `buffer` receives the payload, or a range of it.
+//
+// A range can't be compared with the payload's checksum: where it is not the whole payload, only
+// the header is verified. Ask for whole segments unless a wrong byte can be told in another way.
 struct GetRequest {
   SegmentRef ref;
   std::span<const TokenId> tokens;  // of the segment's blocks, compared with the header
-  MutableByteSpan buffer;           // exactly the payload's length as matched
+  MutableByteSpan buffer;           // exactly the payload's length as matched; of a range, its
+  std::optional<uint64_t> offset = std::nullopt;  // where the range begins; nullopt: the whole
 };
 struct GetResult {
   size_t usable = 0;  // segments that arrived and were verified, from the start, unbroken
@@ -92,11 +104,16 @@ struct PutRequest {
   ByteSpan payload;
   std::vector<uint64_t> layer_offsets;
 };
+struct PutOptions {
+  // What an acknowledgement means: kDisk survives the loss of every node's power.
+  AckLevel ack = AckLevel::kMemory;
+};
 // What became of one segment of a put.
 struct PutOutcome {
-  uint32_t copies = 0;     // nodes that have it now, acknowledged in memory
-  bool was_there = false;  // every owner had it already: nothing was sent
-  Status status;           // why copies is below what was asked
+  uint32_t copies = 0;       // nodes that have it now, acknowledged in memory at least
+  uint32_t disk_copies = 0;  // of copies: written now and acknowledged on disk
+  bool was_there = false;    // every owner had it already: nothing was sent
+  Status status;             // why copies is below what was asked
 };
 
 class StoreClient {
@@ -108,7 +125,8 @@ class StoreClient {
   // One batched request per owner for the whole list. Never fails as a whole: what could not be
   // asked is a miss (kLostNode, kDeadline). Returns as soon as every answer is known, without
   // waiting for a slow owner whose answer can't change it.
-  virtual MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) = 0;
+  virtual MatchResult Match(std::span<const SegmentRef> segments, Duration timeout,
+                            const MatchOptions& options = {}) = 0;
   // Loads segments straight into their buffers, spread over the copies. Stops asking after the
   // first miss of the prefix; what was not asked then has that miss's reason. A buffer whose
   // segment missed may hold anything.
@@ -124,7 +142,8 @@ class StoreClient {
   // owner that is down means fewer copies and its status, never a failure of the others. An empty
   // payload, or one over wire::kMaxPayloadBytes, is kInvalid.
   virtual std::vector<PutOutcome> Put(std::span<const PutRequest> requests,
-                                      const LayoutDigest& layout, Duration timeout) = 0;
+                                      const LayoutDigest& layout, Duration timeout,
+                                      const PutOptions& options = {}) = 0;
 
   struct NodeState {
     std::string id;

@@ -15,10 +15,7 @@ constexpr size_t kWritePiece = 1 << 20;
 
 void ReplyQueue::Add(wire::FrameType type, uint64_t request_id, ByteSpan meta, ByteSpan payload,
                      Pin pin) {
-  const auto header = wire::EncodeFrameHeader(
-      {type, request_id, static_cast<uint32_t>(meta.size()), payload.size()});
-  heads_.insert(heads_.end(), header.begin(), header.end());
-  heads_.insert(heads_.end(), meta.begin(), meta.end());
+  wire::AppendFrameHead(type, request_id, meta, payload.size(), &heads_);
   if (payload.empty()) return;
   parts_.push_back({heads_.size(), payload});
   pins_.push_back(std::move(pin));

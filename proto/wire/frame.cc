@@ -9,20 +9,29 @@ constexpr uint32_t kMagic = 0x31424d45;  // "EMB1"
 }
 
 std::array<std::byte, kFrameHeaderBytes> EncodeFrameHeader(const FrameHeader& header) {
-  Bytes out;
-  out.reserve(kFrameHeaderBytes);
-  ByteWriter w(&out);
-  w.Put(kMagic);
-  w.Put(kProtocolVersion);
-  w.Put(header.type);
-  w.Put(header.request_id);
-  w.Put(header.meta_length);
-  w.Put(uint32_t{0});
-  w.Put(header.payload_length);
-  w.Put(Xxh3Of64(out));
   std::array<std::byte, kFrameHeaderBytes> bytes;
-  std::memcpy(bytes.data(), out.data(), bytes.size());
+  size_t end = 0;
+  const auto put = [&](auto value) {
+    std::memcpy(bytes.data() + end, &value, sizeof value);
+    end += sizeof value;
+  };
+  put(kMagic);
+  put(kProtocolVersion);
+  put(header.type);
+  put(header.request_id);
+  put(header.meta_length);
+  put(uint32_t{0});
+  put(header.payload_length);
+  put(Xxh3Of64(ByteSpan(bytes).first(end)));
   return bytes;
+}
+
+void AppendFrameHead(FrameType type, uint64_t request_id, ByteSpan meta, uint64_t payload_length,
+                     Bytes* out) {
+  const auto header =
+      EncodeFrameHeader({type, request_id, static_cast<uint32_t>(meta.size()), payload_length});
+  out->insert(out->end(), header.begin(), header.end());
+  out->insert(out->end(), meta.begin(), meta.end());
 }
 
 Result<FrameHeader> DecodeFrameHeader(std::span<const std::byte, kFrameHeaderBytes> bytes) {

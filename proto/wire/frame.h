@@ -46,6 +46,9 @@ struct FrameHeader {
 };
 
 std::array<std::byte, kFrameHeaderBytes> EncodeFrameHeader(const FrameHeader& header);
+// Appends the frame's header and message; its payload comes next.
+void AppendFrameHead(FrameType type, uint64_t request_id, ByteSpan meta, uint64_t payload_length,
+                     Bytes* out);
 // kInvalid: not a frame, a wrong checksum, unknown type, or a length over the limits: the stream
 // can't be trusted any further. kMismatch: a protocol version this build doesn't speak.
 Result<FrameHeader> DecodeFrameHeader(std::span<const std::byte, kFrameHeaderBytes> bytes);

@@ -7,6 +7,9 @@ namespace {
 
 constexpr size_t kKeyBytes = 32;
 constexpr size_t kTokenBytes = 16;
+constexpr size_t kMatchEntryBytes = 1 + 8 + 16 + 1;
+// A list of keys is copied as it lies in memory.
+static_assert(sizeof(BlockKey) == kKeyBytes && std::is_trivially_copyable_v<BlockKey>);
 
 void PutKey(const BlockKey& key, ByteWriter* w) {
   w->PutRaw(key.ns.bytes);
@@ -45,8 +48,9 @@ std::vector<AttemptToken> GetTokens(ByteReader* r) {
 
 // Encodes by a function that fills a writer; decodes by one that drains a reader.
 template <typename Fill>
-Bytes Encoded(Fill fill) {
+Bytes Encoded(Fill fill, size_t expected_size = 0) {
   Bytes out;
+  out.reserve(expected_size);
   ByteWriter w(&out);
   fill(&w);
   return out;
@@ -126,40 +130,44 @@ Result<HelloReply> Decode(ByteSpan bytes) {
 }
 
 Bytes Encode(const Match& m) {
-  return Encoded([&](ByteWriter* w) {
-    w->Put(m.lease_ms);
-    w->Put(static_cast<uint32_t>(m.keys.size()));
-    for (const BlockKey& key : m.keys) PutKey(key, w);
-  });
+  return Encoded(
+      [&](ByteWriter* w) {
+        w->Put(m.lease_ms);
+        w->Put(static_cast<uint32_t>(m.keys.size()));
+        w->PutRaw(std::as_bytes(std::span(m.keys)));
+      },
+      8 + m.keys.size() * kKeyBytes);
 }
 template <>
 Result<Match> Decode(ByteSpan bytes) {
   return Decoded<Match>(bytes, "match", [](ByteReader* r, Match* m) {
     m->lease_ms = r->Get<uint32_t>();
     m->keys.resize(r->GetCount(kMaxKeysPerBatch, kKeyBytes));
-    for (BlockKey& key : m->keys) key = GetKey(r);
+    const ByteSpan keys = r->GetRaw(m->keys.size() * kKeyBytes);
+    if (!keys.empty()) std::memcpy(m->keys.data(), keys.data(), keys.size());
   });
 }
 
 Bytes Encode(const MatchReply& m) {
-  return Encoded([&](ByteWriter* w) {
-    w->Put(m.lease_id);
-    w->Put(static_cast<uint32_t>(m.entries.size()));
-    for (const MatchEntry& e : m.entries) {
-      w->Put(e.miss);
-      w->Put(e.payload_length);
-      w->Put(e.generation.high);
-      w->Put(e.generation.low);
-      w->Put(e.tier);
-    }
-  });
+  return Encoded(
+      [&](ByteWriter* w) {
+        w->Put(m.lease_id);
+        w->Put(static_cast<uint32_t>(m.entries.size()));
+        for (const MatchEntry& e : m.entries) {
+          w->Put(e.miss);
+          w->Put(e.payload_length);
+          w->Put(e.generation.high);
+          w->Put(e.generation.low);
+          w->Put(e.tier);
+        }
+      },
+      12 + m.entries.size() * kMatchEntryBytes);
 }
 template <>
 Result<MatchReply> Decode(ByteSpan bytes) {
   return Decoded<MatchReply>(bytes, "match reply", [](ByteReader* r, MatchReply* m) {
     m->lease_id = r->Get<uint64_t>();
-    constexpr size_t kEntryBytes = 1 + 8 + 16 + 1;
-    m->entries.resize(r->GetCount(kMaxKeysPerBatch, kEntryBytes));
+    m->entries.resize(r->GetCount(kMaxKeysPerBatch, kMatchEntryBytes));
     for (MatchEntry& e : m->entries) {
       e.miss = MissReasonFromWire(r->Get<uint8_t>());
       e.payload_length = r->Get<uint64_t>();

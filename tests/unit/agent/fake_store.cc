@@ -2,7 +2,8 @@
 
 namespace ember::agent {
 
-MatchResult FakeStore::Match(std::span<const SegmentRef> segments, Duration timeout) {
+MatchResult FakeStore::Match(std::span<const SegmentRef> segments, Duration timeout,
+                             const MatchOptions&) {
   ++matches_;
   std::unique_lock lock(mutex_);
   const Faults faults = faults_;
@@ -45,7 +46,7 @@ GetResult FakeStore::Get(std::span<const GetRequest> requests, const LayoutDiges
 }
 
 std::vector<PutOutcome> FakeStore::Put(std::span<const PutRequest> requests, const LayoutDigest&,
-                                       Duration) {
+                                       Duration, const PutOptions&) {
   std::lock_guard lock(mutex_);
   std::vector<PutOutcome> out(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {

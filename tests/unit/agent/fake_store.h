@@ -20,11 +20,12 @@ class FakeStore final : public StoreClient {
     bool match_only = false;           // all is there at match, nothing at get
   };
 
-  MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) override;
+  MatchResult Match(std::span<const SegmentRef> segments, Duration timeout,
+                    const MatchOptions& options) override;
   GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
                 Duration timeout) override;
   std::vector<PutOutcome> Put(std::span<const PutRequest> requests, const LayoutDigest& layout,
-                              Duration timeout) override;
+                              Duration timeout, const PutOptions& options) override;
   std::vector<NodeState> Nodes() override { return {}; }
   void Shutdown() override {}
 
