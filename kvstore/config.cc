@@ -254,6 +254,7 @@ Result<Duration> ParseDuration(std::string_view text) {
 ParsedConfig ParseConfig(int argc, const char* const* argv) {
   NodeConfig config;
   RawFlags raw;
+  auto spin_us = static_cast<uint32_t>(config.spin / microseconds(1));
   CLI::App app(kDescription, "ember-store");
   app.footer(kFooter);
   app.set_version_flag("--version", "ember-store " EMBER_VERSION);
@@ -297,6 +298,11 @@ ParsedConfig ParseConfig(int argc, const char* const* argv) {
   app.add_option("--shm-dir", raw.shm_dir,
                  "Folder of the sockets that hand the memory over [$XDG_RUNTIME_DIR, else /run, "
                  "$TMPDIR or /tmp]");
+  app.add_option("--spin", spin_us,
+                 "Microseconds that a shard's thread looks for work before it lets its processor "
+                 "sleep, while that pays; 0: never")
+      ->check(CLI::Range(0u, 1000u))
+      ->capture_default_str();
   app.add_option("--log-level", config.log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
       ->capture_default_str();
@@ -310,6 +316,7 @@ ParsedConfig ParseConfig(int argc, const char* const* argv) {
     return Wrong(e.what());
   }
   if (Status status = Understand(raw, &config); !status.ok()) return Wrong(status.message());
+  config.spin = microseconds(spin_us);
   return {.config = std::move(config), .output = {}, .exit_code = 0};
 }
 

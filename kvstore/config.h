@@ -34,6 +34,7 @@ struct NodeConfig {
   io::Backend backend = io::Backend::kAuto;
   // Where the sockets are that hand the memory to clients on this host; none: off.
   std::optional<std::string> shm_dir;
+  Duration spin = microseconds(50);  // how long a shard looks for work before it sleeps; zero: not
   std::string log_level = "info";
 };
 

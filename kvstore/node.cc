@@ -45,7 +45,8 @@ Status Node::MakeShards() {
                                .memory_bytes = config_.memory_bytes / config_.shards,
                                .prealloc = config_.prealloc,
                                .engine = OptionsOfEngine(config_),
-                               .backend = config_.backend};
+                               .backend = config_.backend,
+                               .spin = config_.spin};
     Result<std::unique_ptr<Shard>> shard = Shard::Make(options, &registry_);
     if (!shard.ok()) return shard.status();
     for (const auto& [ns, ttl] : config_.namespace_ttls) {

@@ -49,7 +49,7 @@ Status Shard::Open(const ShardOptions& options) {
   Result<std::unique_ptr<Arena>> arena = Arena::Make(options.memory_bytes, options.prealloc);
   if (!arena.ok()) return arena.status().WithContext("--memory");
   Result<std::unique_ptr<io::LoopThread>> thread =
-      io::LoopThread::Make(options.backend, &io_fallback_);
+      io::LoopThread::Make(options.backend, &io_fallback_, options.spin);
   if (!thread.ok()) return thread.status().WithContext("--io");
   arena_ = *std::move(arena);
   thread_ = *std::move(thread);

@@ -27,6 +27,7 @@ struct ShardOptions {
   bool prealloc = false;
   EngineOptions engine;
   io::Backend backend = io::Backend::kAuto;
+  Duration spin{};  // as io::Loop::set_spin
 };
 
 class Shard {

@@ -31,7 +31,7 @@ struct BenchFlags {
 // Room for the working sets of all sizes, each of which is left behind, and for what a node keeps
 // beside each payload.
 uint64_t MemoryFor(const BenchFlags& flags) {
-  if (flags.suite) return StoreSuite::NodeBytes();
+  if (flags.suite) return StoreSuite::NodeBytes(flags.suite_options);
   constexpr uint64_t kBesidePayload = 8 << 10;
   uint64_t memory = 64 << 20;
   for (uint64_t size : flags.sizes) {

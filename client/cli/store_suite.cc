@@ -13,9 +13,9 @@ namespace ember::cli {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kBufferBytes = 512 * kMiB;
 constexpr size_t kPrefixSegments = 256;
-constexpr uint64_t kPrefixSegmentBytes = 512 << 10;
+constexpr uint64_t kShift = 64;  // of each chain's payloads against those of the one before
+constexpr uint64_t kShiftRoom = kMiB;
 constexpr uint32_t kTokensPerBlock = 64;  // a block is a segment
 constexpr Duration kInPlaceLease = seconds(10);
 
@@ -91,10 +91,15 @@ struct StoreSuite::Usage {
   double cpu = 0;  // of client and node
 };
 
-uint64_t StoreSuite::NodeBytes() { return kBufferBytes + 192 * kMiB; }
+uint64_t StoreSuite::NodeBytes(const StoreSuiteOptions& options) {
+  return options.buffer_bytes + options.buffer_bytes / 4 + 64 * kMiB;
+}
 
 StoreSuite::StoreSuite(StoreClient& client, StoreSuiteOptions options)
-    : client_(client), options_(std::move(options)), source_(kBufferBytes), target_(kBufferBytes) {
+    : client_(client),
+      options_(std::move(options)),
+      source_(options_.buffer_bytes + kShiftRoom),
+      target_(options_.buffer_bytes) {
   SeededRandom random(1);
   for (size_t i = 0; i + 8 <= source_.size(); i += 8) {
     const uint64_t word = random.Next();
@@ -156,10 +161,10 @@ StoreSuite::Chain StoreSuite::MakeChain(size_t segments, uint64_t segment_bytes)
 
 // Chain after chain through the source, moved by some bytes so that no two keys have the same.
 ByteSpan StoreSuite::Payload(const Chain& chain, size_t segment) const {
-  const uint64_t slots = (kBufferBytes - kMiB) / chain.segment_bytes;
+  const uint64_t slots = options_.buffer_bytes / chain.segment_bytes;
   const uint64_t slot = (chain.number * kPrefixSegments + segment) % slots;
-  return ByteSpan(source_).subspan(slot * chain.segment_bytes + chain.number * 64,
-                                   chain.segment_bytes);
+  const uint64_t shift = chain.number * kShift % kShiftRoom;
+  return ByteSpan(source_).subspan(slot * chain.segment_bytes + shift, chain.segment_bytes);
 }
 
 Status StoreSuite::Put(const Chain& chain) {
@@ -200,10 +205,10 @@ Status StoreSuite::Memory() {
   Add("idle_rss_mib", "MiB", idle / kMiB);
   constexpr size_t kChains = 3;
   for (size_t i = 0; i < kChains; ++i) {
-    EMBER_RETURN_IF_ERROR(Put(MakeChain(kPrefixSegments, kPrefixSegmentBytes)));
+    EMBER_RETURN_IF_ERROR(Put(MakeChain(kPrefixSegments, prefix_segment_bytes())));
   }
-  constexpr double kStored = kChains * kPrefixSegments * kPrefixSegmentBytes;
-  Add("memory_overhead", "bytes/byte", (ResidentBytesOf(options_.node) - idle) / kStored);
+  const auto stored = static_cast<double>(kChains * kPrefixSegments * prefix_segment_bytes());
+  Add("memory_overhead", "bytes/byte", (ResidentBytesOf(options_.node) - idle) / stored);
   return OkStatus();
 }
 
@@ -211,20 +216,20 @@ Status StoreSuite::Prefixes() {
   if (!Wanted({"prefix_put", "prefix_load", "cpu_prefix_put", "cpu_prefix_load"})) {
     return OkStatus();
   }
-  constexpr uint64_t kPrefixBytes = kPrefixSegments * kPrefixSegmentBytes;
-  constexpr size_t kPlaces = kBufferBytes / kPrefixBytes;
+  const uint64_t prefix_bytes = kPrefixSegments * prefix_segment_bytes();
+  constexpr size_t kPlaces = 4;  // of the target
   // A node in service is full: each put takes the place of an older one.
-  for (uint64_t filled = 0; filled < NodeBytes(); filled += kPrefixBytes) {
-    EMBER_RETURN_IF_ERROR(Put(MakeChain(kPrefixSegments, kPrefixSegmentBytes)));
+  for (uint64_t filled = 0; filled < NodeBytes(options_); filled += prefix_bytes) {
+    EMBER_RETURN_IF_ERROR(Put(MakeChain(kPrefixSegments, prefix_segment_bytes())));
   }
   std::vector<Chain> chains;
   for (size_t i = 0; i < kPlaces; ++i) {
-    chains.push_back(MakeChain(kPrefixSegments, kPrefixSegmentBytes));
+    chains.push_back(MakeChain(kPrefixSegments, prefix_segment_bytes()));
   }
   const Usage before = UsageNow();
   for (const Chain& chain : chains) EMBER_RETURN_IF_ERROR(Put(chain));
   const Usage put = UsageNow();
-  const double put_gb = static_cast<double>(kPlaces * kPrefixBytes) / 1e9;
+  const double put_gb = static_cast<double>(kPlaces * prefix_bytes) / 1e9;
   Add("prefix_put", "GB/s", put_gb / (put.wall - before.wall));
   Add("cpu_prefix_put", "CPU s/GB", (put.cpu - before.cpu) / put_gb);
 
@@ -232,14 +237,14 @@ Status StoreSuite::Prefixes() {
   const Usage start = UsageNow();
   for (size_t i = 0; i < loads; ++i) {
     const size_t place = i % kPlaces;
-    EMBER_RETURN_IF_ERROR(Load(chains[place], 0, kPrefixSegments, place * kPrefixBytes));
+    EMBER_RETURN_IF_ERROR(Load(chains[place], 0, kPrefixSegments, place * prefix_bytes));
   }
   const Usage end = UsageNow();
-  const double load_gb = static_cast<double>(loads * kPrefixBytes) / 1e9;
+  const double load_gb = static_cast<double>(loads * prefix_bytes) / 1e9;
   Add("prefix_load", "GB/s", load_gb / (end.wall - start.wall));
   Add("cpu_prefix_load", "CPU s/GB", (end.cpu - start.cpu) / load_gb);
   for (size_t place = 0; place < std::min(loads, kPlaces); ++place) {
-    EMBER_RETURN_IF_ERROR(Compare(chains[place], 0, kPrefixSegments, place * kPrefixBytes));
+    EMBER_RETURN_IF_ERROR(Compare(chains[place], 0, kPrefixSegments, place * prefix_bytes));
   }
   return OkStatus();
 }
@@ -248,10 +253,9 @@ Status StoreSuite::Singles(const std::string& name, uint64_t size) {
   const std::string latency = "get_" + name + "_p50";
   const std::string cpu = "cpu_get_" + name;
   if (!Wanted({latency.c_str(), cpu.c_str()})) return OkStatus();
-  constexpr uint64_t kWorkingSet = 256 * kMiB;
-  const Chain chain = MakeChain(kWorkingSet / size, size);
+  const Chain chain = MakeChain(options_.buffer_bytes / 2 / size, size);
   EMBER_RETURN_IF_ERROR(Put(chain));
-  const size_t places = kBufferBytes / size;
+  const size_t places = options_.buffer_bytes / size;
   const size_t calls = Scaled(std::min<size_t>(places * 2, 8192));
   std::vector<double> latencies;
   const Usage start = UsageNow();

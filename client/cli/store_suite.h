@@ -28,6 +28,8 @@ struct StoreSuiteOptions {
   bool shm = false;
   // Of each figure's work, over the usual: below 1 shows that it runs, not how fast.
   double scale = 1;
+  // Of what is put and of where it is loaded, each; a prefix's segments are a 1024th of it.
+  uint64_t buffer_bytes = 512 << 20;
 };
 
 struct StoreFigure {
@@ -41,7 +43,7 @@ class StoreSuite {
   StoreSuite(StoreClient& client, StoreSuiteOptions options);
 
   // prefix_put, prefix_load (GB/s), cpu_prefix_put, cpu_prefix_load (CPU s/GB, client and node):
-  //   256 segments of 512 KiB in one call;
+  //   256 segments of 512 KiB (see buffer_bytes) in one call;
   // get_64k_p50, get_1m_p50, get_4m_p50 (us), cpu_get_1m: one segment a call;
   // match_256 (calls/s): the longest prefix of 256 keys;
   // idle_rss_mib, memory_overhead: the node's memory when it is empty; per stored byte.
@@ -51,7 +53,7 @@ class StoreSuite {
   Result<std::vector<StoreFigure>> Run();
 
   // What the node's arena must have room for.
-  static uint64_t NodeBytes();
+  static uint64_t NodeBytes(const StoreSuiteOptions& options);
 
  private:
   struct Chain;
@@ -70,6 +72,7 @@ class StoreSuite {
   Chain MakeChain(size_t segments, uint64_t segment_bytes);
   ByteSpan Payload(const Chain& chain, size_t segment) const;
   Usage UsageNow() const;
+  uint64_t prefix_segment_bytes() const { return options_.buffer_bytes >> 10; }
   bool Wanted(std::initializer_list<const char*> names) const;
   size_t Scaled(size_t count) const;
   void Add(std::string name, std::string unit, double value);

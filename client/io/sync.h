@@ -16,9 +16,10 @@ namespace ember::io {
 class LoopThread {
  public:
   explicit LoopThread(std::unique_ptr<Loop> loop);
-  // As MakeLoop.
+  // As MakeLoop; `spin` as Loop::set_spin.
   static Result<std::unique_ptr<LoopThread>> Make(Backend backend,
-                                                  std::string* fallback_reason = nullptr);
+                                                  std::string* fallback_reason = nullptr,
+                                                  Duration spin = Duration::zero());
   LoopThread(const LoopThread&) = delete;
   LoopThread& operator=(const LoopThread&) = delete;
   ~LoopThread();

@@ -13,8 +13,10 @@ constexpr uint64_t kWindowBytes = 1 << 20;
 constexpr size_t kWindowItems = 256;
 constexpr size_t kWindowHeaderBytes = 64 << 10;
 // Windows that are reserved and not written. A reservation must be small enough, and these few, to
-// be taken by the kernel's buffers while the node is busy.
+// be taken by the kernel's buffers while the node is busy. Of large segments one: a small node has
+// no room for more.
 constexpr size_t kReservedAhead = 2;
+constexpr uint64_t kLargeWindow = 8 << 20;
 static_assert(kWindowItems <= wire::kMaxReservePerBatch);
 
 std::string NameOf(const cluster::Connection& connection) {
@@ -138,19 +140,18 @@ io::Task<void> PutCall::PushTo(ShardShare share) {
 
 std::vector<PutCall::Window> PutCall::Cut(const Items& items) const {
   std::vector<Window> windows;
-  uint64_t bytes = 0;
   size_t header_bytes = 0;
   for (uint32_t i : items) {
     const PutRequest& request = requests_[i];
     const size_t header =
         request.tokens.size() * sizeof(TokenId) + request.layer_offsets.size() * sizeof(uint64_t);
-    if (windows.empty() || bytes + request.payload.size() > kWindowBytes ||
+    if (windows.empty() || windows.back().bytes + request.payload.size() > kWindowBytes ||
         header_bytes + header > kWindowHeaderBytes || windows.back().items.size() == kWindowItems) {
       windows.emplace_back();
-      bytes = header_bytes = 0;
+      header_bytes = 0;
     }
     windows.back().items.push_back(i);
-    bytes += request.payload.size();
+    windows.back().bytes += request.payload.size();
     header_bytes += header;
   }
   return windows;
@@ -180,7 +181,9 @@ io::Task<Result<bool>> PutCall::Step(cluster::Connection& connection, std::vecto
   // A node that refuses the first window as a whole is not asked for another.
   const bool first = flight->written == 0 && (*windows)[0].reservations.empty();
   const size_t ahead = flight->reserved - std::min(flight->reserved, flight->written);
-  if (flight->reserved < count && ahead < (first ? 1 : kReservedAhead)) {
+  const bool one =
+      first || (flight->reserved < count && (*windows)[flight->reserved].bytes > kLargeWindow);
+  if (flight->reserved < count && ahead < (one ? 1 : kReservedAhead)) {
     const size_t number = flight->reserved++;
     flight->open.push_back({connection.NextRequestId(), number, false});
     EMBER_CO_RETURN_IF_ERROR(

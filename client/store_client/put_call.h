@@ -26,6 +26,7 @@ class PutCall {
   // What one owner is asked to reserve at once.
   struct Window {
     Items items;
+    uint64_t bytes = 0;                            // of their payloads
     bool settled = false;                          // every outcome is known
     std::vector<wire::ReserveEntry> reservations;  // empty until answered
     Items to_send;                                 // of items

@@ -154,11 +154,7 @@ Bytes Encode(const MatchReply& m) {
         w->Put(m.lease_id);
         w->Put(static_cast<uint32_t>(m.entries.size()));
         for (const MatchEntry& e : m.entries) {
-          w->Put(e.miss);
-          w->Put(e.payload_length);
-          w->Put(e.generation.high);
-          w->Put(e.generation.low);
-          w->Put(e.tier);
+          w->Put(e.miss, e.payload_length, e.generation.high, e.generation.low, e.tier);
         }
       },
       12 + m.entries.size() * kMatchEntryBytes);
