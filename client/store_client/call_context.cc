@@ -1,6 +1,7 @@
 #include "client/store_client/call_context.h"
 
 #include <array>
+#include <cstring>
 
 #include "client/cluster/placement.h"
 
@@ -19,7 +20,11 @@ static_assert(kByWeight.size() == kMissReasonCount);
 }  // namespace
 
 const std::vector<size_t>& OwnerList::Of(const SegmentRef& segment) {
-  if (!known_ || ns_ != segment.key.ns || placement_ != segment.placement) {
+  // memcmp: the arrays' own comparison goes byte by byte, and this is asked for every segment.
+  const auto differs = [](const auto& a, const auto& b) {
+    return std::memcmp(a.bytes.data(), b.bytes.data(), sizeof a.bytes) != 0;
+  };
+  if (!known_ || differs(placement_, segment.placement) || differs(ns_, segment.key.ns)) {
     known_ = true;
     ns_ = segment.key.ns;
     placement_ = segment.placement;

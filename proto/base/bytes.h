@@ -5,7 +5,6 @@
 // failed(), every later read returns zero, and the caller checks ok() once at the end.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -45,15 +44,6 @@ class ByteWriter {
   void Put(T v) {
     const auto* p = reinterpret_cast<const std::byte*>(&v);
     out_->insert(out_->end(), p, p + sizeof v);
-  }
-  // Several values at once, for records that come by the hundred.
-  template <typename... T>
-    requires(sizeof...(T) > 1)
-  void Put(T... values) {
-    std::array<std::byte, (sizeof(T) + ...)> record;
-    size_t end = 0;
-    ((std::memcpy(record.data() + end, &values, sizeof(T)), end += sizeof(T)), ...);
-    PutRaw(record);
   }
   void PutRaw(ByteSpan b) { out_->insert(out_->end(), b.begin(), b.end()); }
   // u32 length, then the bytes.

@@ -1,5 +1,7 @@
 #include "proto/wire/messages.h"
 
+#include <array>
+
 #include "proto/wire/limits.h"
 
 namespace ember::wire {
@@ -44,6 +46,15 @@ std::vector<AttemptToken> GetTokens(ByteReader* r) {
   std::vector<AttemptToken> tokens(r->GetCount(kMaxReservePerBatch, kTokenBytes));
   for (AttemptToken& t : tokens) t = GetToken(r);
   return tokens;
+}
+
+// Several values at once, for records that come by the hundred.
+template <typename... T>
+void PutRecord(ByteWriter* w, T... values) {
+  std::array<std::byte, (sizeof(T) + ...)> record;
+  size_t end = 0;
+  ((std::memcpy(record.data() + end, &values, sizeof(T)), end += sizeof(T)), ...);
+  w->PutRaw(record);
 }
 
 // Encodes by a function that fills a writer; decodes by one that drains a reader.
@@ -154,7 +165,7 @@ Bytes Encode(const MatchReply& m) {
         w->Put(m.lease_id);
         w->Put(static_cast<uint32_t>(m.entries.size()));
         for (const MatchEntry& e : m.entries) {
-          w->Put(e.miss, e.payload_length, e.generation.high, e.generation.low, e.tier);
+          PutRecord(w, e.miss, e.payload_length, e.generation.high, e.generation.low, e.tier);
         }
       },
       12 + m.entries.size() * kMatchEntryBytes);
