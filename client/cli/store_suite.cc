@@ -275,25 +275,25 @@ Status StoreSuite::Singles(const std::string& name, uint64_t size) {
 
 Status StoreSuite::SharedCopies() {
   if (!Wanted({"shm_copy"})) return OkStatus();
-  constexpr uint64_t kPrefixBytes = kPrefixSegments * kPrefixSegmentBytes;
-  constexpr size_t kPlaces = kBufferBytes / kPrefixBytes;
+  const uint64_t prefix_bytes = kPrefixSegments * prefix_segment_bytes();
+  const size_t places = options_.buffer_bytes / prefix_bytes;
   std::vector<Chain> chains;
-  for (size_t i = 0; i < kPlaces; ++i) {
-    chains.push_back(MakeChain(kPrefixSegments, kPrefixSegmentBytes));
+  for (size_t i = 0; i < places; ++i) {
+    chains.push_back(MakeChain(kPrefixSegments, prefix_segment_bytes()));
     EMBER_RETURN_IF_ERROR(Put(chains.back()));
   }
-  const size_t loads = Scaled(6 * kPlaces);
+  const size_t loads = Scaled(6 * places);
   double seconds = 0;
   // The first round maps pages, on both sides of the copy.
-  for (size_t i = 0; i < kPlaces + loads; ++i) {
-    const size_t place = i % kPlaces;
+  for (size_t i = 0; i < places + loads; ++i) {
+    const size_t place = i % places;
     const double start = Now();
-    EMBER_RETURN_IF_ERROR(Load(chains[place], 0, kPrefixSegments, place * kPrefixBytes));
-    if (i >= kPlaces) seconds += Now() - start;
+    EMBER_RETURN_IF_ERROR(Load(chains[place], 0, kPrefixSegments, place * prefix_bytes));
+    if (i >= places) seconds += Now() - start;
   }
-  Add("shm_copy", "GB/s", static_cast<double>(loads * kPrefixBytes) / 1e9 / seconds);
-  for (size_t place = 0; place < kPlaces; ++place) {
-    EMBER_RETURN_IF_ERROR(Compare(chains[place], 0, kPrefixSegments, place * kPrefixBytes));
+  Add("shm_copy", "GB/s", static_cast<double>(loads * prefix_bytes) / 1e9 / seconds);
+  for (size_t place = 0; place < places; ++place) {
+    EMBER_RETURN_IF_ERROR(Compare(chains[place], 0, kPrefixSegments, place * prefix_bytes));
   }
   return OkStatus();
 }

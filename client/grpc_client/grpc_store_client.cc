@@ -35,11 +35,12 @@ class GrpcStoreClient final : public StoreClient {
       : options_(std::move(options)), membership_(options_.nodes) {}
   ~GrpcStoreClient() override { Shutdown(); }
 
-  MatchResult Match(std::span<const SegmentRef> segments, Duration timeout) override;
+  MatchResult Match(std::span<const SegmentRef> segments, Duration timeout,
+                    const MatchOptions& options) override;
   GetResult Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
                 Duration timeout) override;
   std::vector<PutOutcome> Put(std::span<const PutRequest> requests, const LayoutDigest& layout,
-                              Duration timeout) override;
+                              Duration timeout, const PutOptions& options) override;
   std::vector<NodeState> Nodes() override;
   void Shutdown() override;
 
@@ -65,7 +66,7 @@ class GrpcStoreClient final : public StoreClient {
             std::span<const GetRequest> requests, const LayoutDigest& layout, TimePoint deadline,
             GetResult* result) const;
   Status Push(const GrpcCluster& cluster, size_t member, std::span<const uint32_t> items,
-              std::span<const PutRequest> requests, const std::vector<Bytes>& headers,
+              std::span<const PutRequest> requests, const std::vector<Bytes>& headers, AckLevel ack,
               TimePoint deadline, std::mutex* mutex, std::vector<PutOutcome>* outcomes) const;
 
   const GrpcStoreClientOptions options_;
@@ -88,7 +89,9 @@ Result<std::unique_ptr<StoreClient>> MakeGrpcStoreClient(GrpcStoreClientOptions 
 
 // ---- match
 
-MatchResult GrpcStoreClient::Match(std::span<const SegmentRef> segments, Duration timeout) {
+// Gives no lease.
+MatchResult GrpcStoreClient::Match(std::span<const SegmentRef> segments, Duration timeout,
+                                   const MatchOptions&) {
   const CallScope scope(this);
   const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
   MatchResult result;
@@ -199,11 +202,16 @@ GetResult GrpcStoreClient::Get(std::span<const GetRequest> requests, const Layou
   const auto cluster = membership_.Get(deadline);
   if (!cluster.ok()) return result;
   result.misses.assign(requests.size(), MissReason::kNeverStored);
+  size_t cut = requests.size();
+  // Whole segments only: what can't be verified is not worth this detour.
+  for (size_t i = 0; i < cut; ++i) {
+    if (requests[i].offset) cut = i;
+  }
+  for (size_t i = cut; i < requests.size(); ++i) result.misses[i] = MissReason::kLayoutDiffers;
   std::vector<std::vector<size_t>> owners;
   OwnerList list((*cluster)->view, options_.copies);
   for (const GetRequest& request : requests) owners.push_back(list.Of(request.ref));
   std::vector<bool> here(requests.size());
-  size_t cut = requests.size();
   for (size_t rank = 0; rank < options_.copies; ++rank) {
     Shares shares;
     for (uint32_t i = 0; i < cut; ++i) {
@@ -232,7 +240,7 @@ GetResult GrpcStoreClient::Get(std::span<const GetRequest> requests, const Layou
 // What the owner lacks of these, in one stream.
 Status GrpcStoreClient::Push(const GrpcCluster& cluster, size_t member,
                              std::span<const uint32_t> items, std::span<const PutRequest> requests,
-                             const std::vector<Bytes>& headers, TimePoint deadline,
+                             const std::vector<Bytes>& headers, AckLevel ack, TimePoint deadline,
                              std::mutex* mutex, std::vector<PutOutcome>* outcomes) const {
   GrpcNode* node = cluster.nodes[member];
   if (node == nullptr) {
@@ -255,6 +263,9 @@ Status GrpcStoreClient::Push(const GrpcCluster& cluster, size_t member,
   if (lacking.empty()) return OkStatus();
   const Result<rpc::PutSegmentsReply> reply =
       node->Put(deadline, [&](const std::function<bool(const rpc::PutPiece&)>& write) {
+        rpc::PutPiece first;
+        first.mutable_options()->set_ack(static_cast<uint32_t>(ack));
+        if (!write(first)) return;
         for (uint32_t i : lacking) {
           if (!SendPieces(headers[i], requests[i].payload, write)) return;
         }
@@ -271,6 +282,8 @@ Status GrpcStoreClient::Push(const GrpcCluster& cluster, size_t member,
     const StatusCode code = StatusCodeFromWire(verdict.code());
     if (code == StatusCode::kOk) {
       ++outcome.copies;
+      const auto level = static_cast<uint8_t>(std::min(verdict.level(), 255u));
+      outcome.disk_copies += AckLevelFromWire(level) == AckLevel::kDisk;
     } else {
       outcome.status = Status(code, "node " + cluster.view.members[member].id +
                                         " refused it: " + std::string(StatusCodeName(code)));
@@ -280,7 +293,8 @@ Status GrpcStoreClient::Push(const GrpcCluster& cluster, size_t member,
 }
 
 std::vector<PutOutcome> GrpcStoreClient::Put(std::span<const PutRequest> requests,
-                                             const LayoutDigest& layout, Duration timeout) {
+                                             const LayoutDigest& layout, Duration timeout,
+                                             const PutOptions& options) {
   const CallScope scope(this);
   const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
   std::vector<PutOutcome> outcomes(requests.size());
@@ -315,8 +329,8 @@ std::vector<PutOutcome> GrpcStoreClient::Put(std::span<const PutRequest> request
     for (size_t at = 0; at < items.size(); at += kPutSegmentsPerStream) {
       const auto batch =
           std::span(items).subspan(at, std::min(items.size() - at, kPutSegmentsPerStream));
-      const Status status =
-          Push(**cluster, member, batch, requests, headers, deadline, &mutex, &outcomes);
+      const Status status = Push(**cluster, member, batch, requests, headers, options.ack, deadline,
+                                 &mutex, &outcomes);
       if (status.ok()) continue;
       const std::lock_guard lock(mutex);
       for (uint32_t i : std::span(items).subspan(at)) {
