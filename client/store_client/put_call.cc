@@ -206,7 +206,7 @@ io::Task<Result<bool>> PutCall::Step(cluster::Connection& connection, std::vecto
 
 io::Task<Status> PutCall::Reserve(cluster::Connection& connection, const Window& window,
                                   uint64_t request_id) {
-  wire::Reserve reserve;
+  wire::Reserve reserve{.headers = {}, .ack = options_.ack};
   for (uint32_t i : window.items) reserve.headers.push_back(HeaderOf(i));
   const Bytes meta = Encode(reserve);
   co_return co_await connection.Send(wire::FrameType::kReserve, request_id, meta);
@@ -297,6 +297,7 @@ void PutCall::Settle(const cluster::Connection& connection, Window* window) {
     const wire::ReserveEntry& entry = window->reservations[k];
     if (entry.have) {
       ++outcomes_[i].copies;
+      outcomes_[i].disk_copies += entry.level == AckLevel::kDisk;
       ++had_[i];
     } else if (entry.code != StatusCode::kOk) {
       Refuse(i, Status(entry.code, NameOf(connection) + " refused the reservation"));

@@ -111,7 +111,7 @@ struct PutOptions {
 // What became of one segment of a put.
 struct PutOutcome {
   uint32_t copies = 0;       // nodes that have it now, acknowledged in memory at least
-  uint32_t disk_copies = 0;  // of copies: written now and acknowledged on disk
+  uint32_t disk_copies = 0;  // of copies: acknowledged on disk, which a put at kMemory may not hear
   bool was_there = false;    // every owner had it already: nothing was sent
   Status status;             // why copies is below what was asked
 };
