@@ -1,38 +1,12 @@
 // Listening and connecting, and what goes wrong there.
 
-#include <sys/socket.h>
-
-#include "client/io/socket.h"
 #include "tests/unit/io/loop_fixture.h"
 
 namespace ember::io {
 namespace {
 
-// A listener whose queue is full: further connects get no answer, as from a host that is down.
-class DeafListener {
- public:
-  DeafListener() : listener_(Must(OpenSocket(AF_INET, 0))) {
-    SocketAddress address = ResolveEndpoint({"127.0.0.1", 0}).value().front();
-    EMBER_CHECK(::bind(listener_.get(), address.get(), address.length) == 0, "bind");
-    EMBER_CHECK(::listen(listener_.get(), 0) == 0, "listen");
-    address = ResolveEndpoint({"127.0.0.1", port()}).value().front();
-    for (int i = 0; i < 4; ++i) {
-      fillers_.push_back(Must(OpenSocket(AF_INET, SOCK_NONBLOCK)));
-      (void)!::connect(fillers_.back().get(), address.get(), address.length);
-    }
-  }
-  uint16_t port() const { return LocalPort(listener_.get()); }
-
- private:
-  FileDescriptor listener_;
-  std::vector<FileDescriptor> fillers_;
-};
-
 class ConnectTest : public LoopTest {
  protected:
-  Task<void> TryConnect(Endpoint endpoint, Duration timeout, Status* out) {
-    *out = (co_await loop().Connect(std::move(endpoint), timeout)).status();
-  }
   uint16_t FreePort() { return Must(loop().Listen({"127.0.0.1", 0}))->port(); }
 };
 
@@ -43,18 +17,6 @@ TEST_P(ConnectTest, IsRefusedWhereNobodyListens) {
     EXPECT_EQ(status.code(), StatusCode::kUnavailable);
     EXPECT_NE(status.message().find(endpoint.ToString()), std::string_view::npos);
     EXPECT_NE(status.message().find("Connection refused"), std::string_view::npos);
-  });
-}
-
-TEST_P(ConnectTest, TimesOut) {
-  const DeafListener deaf;
-  RunTask([&]() -> Task<void> {
-    const TimePoint before = loop().Now();
-    Status status;
-    co_await TryConnect({"127.0.0.1", deaf.port()}, milliseconds(50), &status);
-    EXPECT_EQ(status.code(), StatusCode::kDeadline) << status.ToString();
-    EXPECT_GE(loop().Now() - before, milliseconds(50));
-    EXPECT_LT(loop().Now() - before, seconds(5));
   });
 }
 
@@ -120,26 +82,6 @@ TEST_P(ConnectTest, AnAddressOfAnotherHostIsAnError) {
   Result<ListenerPtr> listener = loop().Listen({"192.0.2.1", 0});
   ASSERT_FALSE(listener.ok());
   EXPECT_EQ(listener.status().code(), StatusCode::kUnavailable);
-}
-
-TEST_P(ConnectTest, EndsWhenTheLoopStops) {
-  const DeafListener deaf;
-  Status status;
-  Gate gate;
-  loop().Post([&] { gate.Spawn(TryConnect({"127.0.0.1", deaf.port()}, seconds(60), &status)); });
-  const auto timer = loop().StartTimer(loop().Now() + milliseconds(5), [&] { loop().Stop(); });
-  loop().Run();
-  EXPECT_EQ(gate.running(), 0u);
-  EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.ToString();
-}
-
-TEST(Socket, KnowsAConnectionToItself) {
-  const FileDescriptor fd = Must(OpenSocket(AF_INET, 0));
-  const SocketAddress any = ResolveEndpoint({"127.0.0.1", 0}).value().front();
-  ASSERT_EQ(::bind(fd.get(), any.get(), any.length), 0);
-  const SocketAddress own = ResolveEndpoint({"127.0.0.1", LocalPort(fd.get())}).value().front();
-  ASSERT_EQ(::connect(fd.get(), own.get(), own.length), 0);
-  EXPECT_TRUE(IsConnectedToItself(fd.get()));
 }
 
 EMBER_EVERY_LOOP(ConnectTest);
