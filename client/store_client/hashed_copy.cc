@@ -11,16 +11,25 @@ namespace {
 
 // The copy is hashed while it is in the processor's own cache.
 constexpr size_t kPiece = 64 << 10;
+constexpr size_t kLine = 64;
 // What a second thread must have to do to be worth its start.
 constexpr size_t kBytesForThread = 4 << 20;
 // Two move about twice what one does; more only take processors from others.
 constexpr size_t kMaxThreads = 2;
 
+// For much at once memcpy takes the processor's string move, which some (AMD's Zen 3) do at a third
+// of the speed when the two sides lie differently in their pages, as a caller's buffer does.
+void Copy(std::byte* to, const std::byte* from, size_t size) {
+  size_t at = 0;
+  for (; at + kLine <= size; at += kLine) std::memcpy(to + at, from + at, kLine);
+  std::memcpy(to + at, from + at, size - at);
+}
+
 void Run(HashedCopy* copy) {
   ChecksumStream hash;
   for (size_t at = 0; at < copy->to.size(); at += kPiece) {
     const MutableByteSpan to = copy->to.subspan(at, std::min(kPiece, copy->to.size() - at));
-    std::memcpy(to.data(), copy->from.data() + at, to.size());
+    Copy(to.data(), copy->from.data() + at, to.size());
     hash.Update(to);
   }
   copy->checksum = hash.Digest();
