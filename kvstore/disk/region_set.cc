@@ -284,6 +284,7 @@ io::Task<Status> RegionSet::Begin(Region* region) {
   }
   context_->engine->disk().AddRegion(region->id, region->sequence);
   SetState(region, Region::State::kOpen);
+  context_->catalog.RemoveRegion(region->id);  // whatever an earlier use has left there
   context_->catalog.PutRegion(region->id, region->Row());
   open_ = region;
   co_return OkStatus();
