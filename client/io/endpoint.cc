@@ -20,6 +20,11 @@ bool IsName(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), IsNameCharacter);
 }
 
+// A dot at the end is the root's; elsewhere there is something on both its sides.
+bool HasEmptyLabel(std::string_view name) {
+  return name.starts_with('.') || name.find("..") != name.npos;
+}
+
 bool IsIpv6(std::string_view host) {
   const size_t percent = host.find('%');
   if (percent != host.npos) {
@@ -33,7 +38,8 @@ bool IsIpv6(std::string_view host) {
 // Digits and dots only: must then be a full IPv4 address, since resolvers read "127.1" or "1" in
 // ways nobody expects.
 bool IsIpv4OrName(std::string_view host) {
-  if (!IsName(host) || host.size() > kMaxNameLength) return false;
+  const std::string_view name = host.substr(0, host.size() - host.ends_with('.'));
+  if (!IsName(name) || HasEmptyLabel(name) || name.size() > kMaxNameLength) return false;
   if (host.find_first_not_of("0123456789.") != host.npos) return true;
   in_addr address;
   return inet_pton(AF_INET, std::string(host).c_str(), &address) == 1;

@@ -57,6 +57,24 @@ TEST(Endpoint, RefusesWhatIsAmbiguousOrMalformed) {
   EXPECT_FALSE(Endpoint::Parse(std::string("a\0b:80", 6)).ok());
 }
 
+// C22: what people write for IPv6, and for names.
+TEST(Endpoint, C22_IsRightOrAClearError) {
+  for (const char* text : {"[2001:DB8::1]:80", "[FE80::1%eth0]:5", "EXAMPLE.com:80",
+                           "host.example.:80", "[::]:0", "[2001:db8:0:0:0:0:0:1]:65535"}) {
+    Result<Endpoint> endpoint = Endpoint::Parse(text);
+    ASSERT_TRUE(endpoint.ok()) << endpoint.status().ToString();
+    EXPECT_EQ(endpoint->ToString(), text);
+  }
+  for (const char* text : {"::1", "fe80::1%eth0", "fe80::1%eth0:80", "2001:db8::1:80"}) {
+    EXPECT_THAT(Endpoint::Parse(text).status().message(),
+                testing::AllOf(testing::HasSubstr(text), testing::HasSubstr("brackets")));
+  }
+  EXPECT_THAT(Endpoint::Parse("[2001:db8::1]").status().message(), testing::HasSubstr(":port"));
+  for (const char* text : {".:80", "..:80", "a..b:80", ".a:80", "127.0.0.1.:80"}) {
+    EXPECT_EQ(Endpoint::Parse(text).status().code(), StatusCode::kInvalid) << text;
+  }
+}
+
 TEST(Endpoint, SaysHowToWriteIpv6) {
   EXPECT_THAT(Endpoint::Parse("::1:80").status().message(), testing::HasSubstr("brackets"));
 }
