@@ -73,6 +73,8 @@ io::Task<Status> DiskTier::Start(CatalogContents contents) {
     context_.engine->Purge(record.scope, record.epoch);
   }
   EMBER_CO_RETURN_IF_ERROR(co_await regions_.Load(std::move(contents)));
+  // A purge that the process died in may have left records of its epoch, but no trace of itself.
+  context_.engine->HearOfEpoch(regions_.highest_epoch());
   EMBER_CO_RETURN_IF_ERROR(co_await RestorePurges());
   spdlog::info("disk tier ready shard={} segments={} live_mib={} seconds={:.3f}",
                context_.options.shard, context_.engine->disk().size(),

@@ -98,6 +98,8 @@ class ShardEngine {
   }
   // What was purged, to be kept over a restart and purged again then.
   const Tombstones& tombstones() const { return tombstones_; }
+  // A record from an earlier run carries this epoch.
+  void HearOfEpoch(uint64_t epoch) { tombstones_.HearOf(epoch); }
 
   // Time to live of a namespace: zero = for ever, nothing = EngineOptions::ttl again. Holds for
   // what is stored already, too. kBusy when too many namespaces have their own; kInvalid when

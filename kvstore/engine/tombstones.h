@@ -5,6 +5,7 @@
 // when it was made; a tombstone covers the records in its scope that carry a smaller one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -24,6 +25,9 @@ class Tombstones {
   void Add(const PurgeScope& scope, uint64_t epoch);
   bool Cover(const NamespaceId& ns, uint64_t tenant_hash, uint64_t record_epoch) const;
 
+  // A record carries this epoch, so some purge had it, whether or not it is known to this process:
+  // the next one must have a greater one to cover the record.
+  void HearOf(uint64_t epoch) { epoch_ = std::max(epoch_, epoch); }
   // The newest epoch heard of: what new records carry.
   uint64_t epoch() const { return epoch_; }
   const Map& all() const { return epochs_; }

@@ -234,6 +234,26 @@ TEST_P(DiskFaultTest, C14_LeasesOfAnEarlierRunMeanNothing) {
   EXPECT_TRUE(Right(1, 1000));
 }
 
+// P3: the process dies between a purge and its journal; what was put meanwhile carries an epoch
+// that the next run has never heard of. The next purge must cover it all the same.
+TEST_P(DiskFaultTest, APurgeAfterOneThatWasCutShortCoversWhatCameBetween) {
+  ASSERT_TRUE(Start().ok());
+  Do([this] { engine_->Purge(PurgeScope::OfNamespace(NamespaceOf(99)), 1); });
+  ASSERT_TRUE(PutDurably(1, 1000));
+  Kill();
+  ASSERT_TRUE(Start().ok());
+  ASSERT_TRUE(Right(1, 1000));
+  ASSERT_TRUE(OnLoop([&]() -> io::Task<Status> {
+                const uint64_t epoch = engine_->tombstones().epoch() + 1;
+                engine_->Purge(PurgeScope::Everything(), epoch);
+                co_return co_await tier_->RecordPurge(PurgeScope::Everything(), epoch);
+              }).ok());
+  EXPECT_TRUE(Get(1).empty());
+  Kill();
+  ASSERT_TRUE(Start().ok());
+  EXPECT_TRUE(Get(1).empty());
+}
+
 // ---- the directory
 
 TEST_P(DiskFaultTest, AnotherOnesDirectoryIsRefusedWithWhatToDo) {
