@@ -32,6 +32,7 @@ Shard::Shard(uint32_t number, MetricsRegistry* metrics)
     : number_(number),
       engine_metrics_(metrics, LabelsOf(number)),
       server_metrics_(metrics, LabelsOf(number)),
+      reuse_watch_(&engine_metrics_, &server_metrics_.no_reuse, number),
       loop_lag_(metrics->AddGauge("ember_store_loop_lag_seconds",
                                   "How late the shard's thread came to its last beat",
                                   LabelsOf(number))),
@@ -96,6 +97,7 @@ Status Shard::Serve(std::vector<uint16_t> shard_ports) {
 void Shard::Beat() {
   const TimePoint now = thread_->loop().Now();
   last_beat_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  reuse_watch_.Look();
   const TimePoint next = now + kBeatInterval;
   beat_timer_ = thread_->loop().StartTimer(next, [this, next] {
     loop_lag_.Set(std::chrono::duration<double>(thread_->loop().Now() - next).count());

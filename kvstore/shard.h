@@ -17,6 +17,7 @@
 #include "kvstore/server/arena_door.h"
 #include "kvstore/server/data_server.h"
 #include "kvstore/server/node_status.h"
+#include "kvstore/server/reuse_watch.h"
 #include "kvstore/server/shard_door.h"
 
 namespace ember::kv {
@@ -80,6 +81,7 @@ class Shard {
   const uint32_t number_;
   EngineMetrics engine_metrics_;
   ServerMetrics server_metrics_;
+  ReuseWatch reuse_watch_;
   SystemRandom random_;
   SystemWallClock wall_clock_;
   Gauge& loop_lag_;

@@ -21,6 +21,8 @@ ServerMetrics::ServerMetrics(MetricsRegistry* r, const MetricLabels& l)
       timeouts(r->AddCounter("ember_store_connection_timeouts_total",
                              "Data connections closed because the peer was too slow or silent", l)),
       connections(r->AddGauge("ember_store_connections", "Data connections open", l)),
+      no_reuse(r->AddGauge("ember_store_no_reuse",
+                           "1 while segments are stored and looked up and none is ever found", l)),
       match_seconds(r->AddHistogram("ember_store_match_seconds", "Time of a match request", l)),
       get_seconds(r->AddHistogram("ember_store_get_seconds",
                                   "Time of a get request until its last byte was taken", l)),

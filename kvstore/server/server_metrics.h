@@ -20,6 +20,7 @@ class ServerMetrics {
   Counter& protocol_errors;
   Counter& timeouts;  // connections closed because the peer was too slow or silent
   Gauge& connections;
+  Gauge& no_reuse;  // 1 while nothing that is stored is ever found; see ReuseWatch
 
   Histogram& match_seconds;  // message received to reply made
   Histogram& get_seconds;    // message received to last byte taken by the kernel
