@@ -99,13 +99,30 @@ struct RocksCatalog::Impl {
     std::function<void(Status)> done;
   };
 
-  std::unique_ptr<rocksdb::DB> db;
+  std::string folder;
+  std::unique_ptr<rocksdb::DB> db;  // null: it could not be opened yet
+  bool refusing = false;            // the last write failed
   std::mutex mutex;
   std::condition_variable changed;
   std::map<uint32_t, CatalogContents> contents;
   std::deque<Job> jobs;
   bool ending = false;
   std::thread thread;
+
+  // A full disk has its end: then the database is opened, or told that it may write again.
+  Status Apply(const CatalogBatch& changes) {
+    if (db == nullptr) {
+      std::map<uint32_t, CatalogContents> known;
+      auto opened = OpenDatabase(folder, &known);
+      if (!opened.ok()) return opened.status();
+      db = *std::move(opened);
+    }
+    if (refusing) EMBER_RETURN_IF_ERROR(ToStatus(db->Resume()));
+    rocksdb::WriteBatch batch = Encoded(changes);
+    const Status status = ToStatus(db->Write(rocksdb::WriteOptions(), &batch));
+    refusing = !status.ok();
+    return status;
+  }
 
   void Run() {
     for (;;) {
@@ -115,8 +132,7 @@ struct RocksCatalog::Impl {
       Job job = std::move(jobs.front());
       jobs.pop_front();
       lock.unlock();
-      rocksdb::WriteBatch batch = Encoded(job.batch);
-      const Status status = ToStatus(db->Write(rocksdb::WriteOptions(), &batch));
+      const Status status = Apply(job.batch);
       job.loop->Post([done = std::move(job.done), status] { done(status); });
     }
   }
@@ -138,7 +154,14 @@ RocksCatalog::~RocksCatalog() {
 Result<std::unique_ptr<RocksCatalog>> RocksCatalog::Open(const std::string& folder,
                                                          std::string* lost) {
   auto impl = std::make_unique<Impl>();
+  impl->folder = folder;
   auto db = OpenDatabase(folder, &impl->contents);
+  if (db.status().code() == StatusCode::kNoSpace) {
+    // Nothing is wrong with it, and reading needs no room.
+    impl->contents.clear();
+    if (auto read = Read(folder); read.ok()) impl->contents = *std::move(read);
+    return std::unique_ptr<RocksCatalog>(new RocksCatalog(std::move(impl)));
+  }
   if (!db.ok()) {
     *lost = db.status().message();
     impl->contents.clear();
@@ -153,10 +176,8 @@ Result<std::unique_ptr<RocksCatalog>> RocksCatalog::Open(const std::string& fold
 Status RocksCatalog::MoveAside(const std::string& folder) {
   std::error_code error;
   if (!std::filesystem::exists(folder, error)) return OkStatus();
-  std::string to;
-  for (int n = 1; to.empty() || std::filesystem::exists(to, error); ++n) {
-    to = folder + ".bad-" + std::to_string(n);
-  }
+  const std::string to = folder + ".bad";
+  std::filesystem::remove_all(to, error);
   std::filesystem::rename(folder, to, error);
   if (error) return UnavailableError("moving " + folder + " aside: " + error.message());
   return OkStatus();

@@ -141,7 +141,7 @@ int RebuildCatalog(io::Loop& loop, const Arguments& arguments) {
     if (first_error.ok()) first_error = written;
   }
   if (!first_error.ok()) return Unreadable(first_error);
-  std::printf("catalog rebuilt from %zu regions: %zu rows; what was there is kept as %s.bad-N\n",
+  std::printf("catalog rebuilt from %zu regions: %zu rows; what was there is kept as %s.bad\n",
               batches->size(), rows, folder.c_str());
   return kClean;
 }

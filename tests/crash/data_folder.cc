@@ -25,7 +25,7 @@ void FlipBytes(const fs::path& file, uint64_t size, RandomSource* random) {
 
 DataFolder::Use DataFolder::Measure() const {
   static const std::regex known(
-      "IDENTITY|LOCK|catalog(\\.bad-\\d+)?/.*|shard-\\d+/(region-[0-9a-f]{8}|purges)");
+      "IDENTITY|LOCK|catalog(\\.bad)?/.*|shard-\\d+/(region-[0-9a-f]{8}|purges)");
   Use use;
   for (const auto& entry : fs::recursive_directory_iterator(path_)) {
     if (entry.is_directory()) continue;

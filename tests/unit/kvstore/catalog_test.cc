@@ -1,7 +1,10 @@
 // The catalog in RocksDB, and a directory checked offline.
+#include <sys/mount.h>
+
 #include "kvstore/disk/directory_check.h"
 #include "kvstore/disk/rocks_catalog.h"
 #include "tests/unit/kvstore/disk_fixture.h"
+#include "tests/unit/support/eventually.h"
 
 namespace ember::kv::testing {
 namespace {
@@ -66,8 +69,52 @@ TEST_F(CatalogTest, ADamagedOneIsMovedAside) {
   auto catalog = Open();
   EXPECT_NE(lost_, "");
   EXPECT_TRUE(catalog->TakeContents(0).regions.empty());
-  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/catalog.bad-1/CURRENT"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/catalog.bad/CURRENT"));
   EXPECT_TRUE(Write(catalog.get(), {.shard = 0, .regions = {{0, CatalogRegion{}}}}).ok());
+}
+
+// C10
+TEST_F(CatalogTest, AFullDiskIsWaitedForAndCostsNothing) {
+  if (mount("ember", folder_.path().c_str(), "tmpfs", 0, "size=16m") != 0) {
+    GTEST_SKIP() << "mounting a file system needs root: " << std::strerror(errno);
+  }
+  const std::string ballast = folder_.path() + "/ballast";
+  const auto fill = [&] {
+    std::ofstream file(ballast, std::ios::binary | std::ios::app);
+    const std::string piece(4096, 'x');
+    while (file.write(piece.data(), 4096).flush()) {
+    }
+  };
+  uint64_t offset = 0;
+  const auto write = [&](RocksCatalog* catalog) {
+    CatalogBatch batch{.shard = 0, .regions = {{0, CatalogRegion{.generation = 1}}}};
+    for (int i = 0; i < 100; ++i) {
+      batch.records.emplace_back(0, PlacedRecord{offset += 4096, RecordOf(offset)});
+    }
+    return Write(catalog, std::move(batch));
+  };
+  auto catalog = Open();
+  ASSERT_TRUE(write(catalog.get()).ok());
+  fill();
+  Status status;
+  for (int i = 0; i < 1000 && status.ok(); ++i) status = write(catalog.get());
+  EXPECT_FALSE(status.ok());
+  std::filesystem::remove(ballast);
+  EXPECT_TRUE(Eventually([&] { return write(catalog.get()).ok(); }));
+  catalog.reset();
+
+  fill();
+  catalog = Open();
+  const size_t records = catalog->TakeContents(0).regions[0].records.size();
+  EXPECT_GT(records, 100u);
+  EXPECT_FALSE(write(catalog.get()).ok());
+  std::filesystem::remove(ballast);
+  EXPECT_TRUE(Eventually([&] { return write(catalog.get()).ok(); }));
+  catalog.reset();
+  EXPECT_GE(Open()->TakeContents(0).regions[0].records.size(), records + 100);
+  EXPECT_EQ(lost_, "");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/catalog.bad"));
+  EXPECT_EQ(umount(folder_.path().c_str()), 0);
 }
 
 class DirectoryCheckTest : public DiskTest {

@@ -95,7 +95,7 @@ class FsckProgramTest(unittest.TestCase):
         self.assertEqual(code, 0, errors)
         self.assertIn("rebuilt", out)
         self.assertEqual(self.report()[1]["catalog_rows"], before)
-        self.assertTrue((self.folder / "catalog.bad-1").is_dir())
+        self.assertTrue((self.folder / "catalog.bad").is_dir())
         store = Store(self.folder)
         store.end(signal.SIGKILL)
 
