@@ -32,9 +32,14 @@ LoadThread::LoadThread(LoadShared* shared, std::string name, uint64_t seed)
       name_(std::move(name)),
       random_(seed),
       range_(name_, shared->lives, shared->variant.memory_keeps_all()),
+      client_(Connect()),
       purge_client_(shared->grpc_address) {
+  shared->ranges.push_back(&range_);
+}
+
+std::unique_ptr<StoreClient> LoadThread::Connect() const {
   StoreClientOptions options;
-  options.seeds = {shared->data};
+  options.seeds = {shared_->data};
   options.name = name_;
   options.tenant = name_;
   options.copies = 1;
@@ -43,8 +48,7 @@ LoadThread::LoadThread(LoadShared* shared, std::string name, uint64_t seed)
   options.back_off_max = milliseconds(10);
   Result<std::unique_ptr<StoreClient>> client = StoreClient::Create(std::move(options));
   EMBER_CHECK(client.ok(), "a client can be made");
-  client_ = *std::move(client);
-  shared->ranges.push_back(&range_);
+  return *std::move(client);
 }
 
 void LoadThread::Run() {
@@ -69,22 +73,28 @@ void LoadThread::Step() {
   if (choice < 550) return PutAgain();
   if (choice < 600) return AskForWhatNeverWas();
   if (choice < 620) return MatchAll();
-  if (!range_.chains().empty()) Get(&range_.chains()[Draw(range_.chains().size())]);
+  GetSome();
+}
+
+void LoadThread::GetSome() {
+  if (range_.chains().empty()) return;
+  OwnedChain& chain = range_.chains()[Draw(range_.chains().size())];
+  (void)Get(&chain, Draw(2) == 0 ? *client_ : *fresh_client_);
 }
 
 // After each restart: what does the node say of everything, and are the bytes of some of it right?
 void LoadThread::Survey() {
   const std::shared_lock lock(shared_->keys);
+  fresh_client_ = Connect();
   MatchAll();
-  for (int i = 0; i < 4 && !range_.chains().empty(); ++i) {
-    Get(&range_.chains()[Draw(range_.chains().size())]);
-  }
+  for (int i = 0; i < 4; ++i) GetSome();
 }
 
 void LoadThread::VerifyAll() {
+  fresh_client_ = Connect();
   MatchAll();
   for (OwnedChain& chain : range_.chains()) {
-    if (!Eventually([&] { return Get(&chain); },
+    if (!Eventually([&] { return Get(&chain, *fresh_client_); },
                     std::chrono::duration_cast<milliseconds>(kPatience))) {
       Broken(chain, 0, "no certain answer in a minute, though the node is up");
     }
@@ -174,7 +184,7 @@ void LoadThread::AskForWhatNeverWas() {
                          .payload_bytes = 1000,
                          .promises = std::vector<Promise>(4)};
   OwnedChain copy = never;
-  Get(&copy);
+  (void)Get(&copy, *fresh_client_);
 }
 
 void LoadThread::MatchAll() {
@@ -182,7 +192,7 @@ void LoadThread::MatchAll() {
     if (shared_->stopping && !shared_->lives->Now().up) return;
     const Oracle oracle = range_.OracleOf(chain);
     const Moment begin = shared_->lives->Now();
-    const MatchResult result = client_->Match(oracle.refs(), kTimeout);
+    const MatchResult result = fresh_client_->Match(oracle.refs(), kTimeout);
     for (size_t i = 0; i < result.segments.size(); ++i) {
       const MissReason miss = result.segments[i].miss;
       (void)Judge(chain, i, begin, {miss == MissReason::kNone, miss});
@@ -190,13 +200,13 @@ void LoadThread::MatchAll() {
   }
 }
 
-bool LoadThread::Get(OwnedChain* chain) {
+bool LoadThread::Get(OwnedChain* chain, StoreClient& client) {
   const Oracle oracle = range_.OracleOf(*chain);
   bool certain = true;
   // A get ends at its first miss; each segment has a promise of its own, so it goes on behind it.
   for (size_t first = 0; first < oracle.size();) {
     const Moment begin = shared_->lives->Now();
-    const Oracle::Load load = oracle.GetFrom(*client_, first, kTimeout);
+    const Oracle::Load load = oracle.GetFrom(client, first, kTimeout);
     const size_t arrived = load.result.usable;
     shared_->verdicts->hits += arrived;
     shared_->verdicts->hit_bytes += arrived * chain->payload_bytes;

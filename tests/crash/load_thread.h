@@ -55,8 +55,10 @@ class LoadThread {
   void PurgeSome();
   void Purge(const PurgeClient::Scope& scope, std::span<KeyRange* const> ranges);
   void AskForWhatNeverWas();
+  std::unique_ptr<StoreClient> Connect() const;
   // True when every answer was certain.
-  bool Get(OwnedChain* chain);
+  bool Get(OwnedChain* chain, StoreClient& client);
+  void GetSome();
   void MatchAll();
   // True when the answer was certain.
   bool Judge(const OwnedChain& chain, size_t segment, Moment begin, const Outcome& outcome);
@@ -68,7 +70,10 @@ class LoadThread {
   const std::string name_;
   SeededRandom random_;
   KeyRange range_;
-  std::unique_ptr<StoreClient> client_;
+  const std::unique_ptr<StoreClient> client_;  // through all lives of the node
+  // Of this life: it has not seen an earlier one, so it takes "never stored" for an answer, where
+  // the other says that the node has lost its memory lately.
+  std::unique_ptr<StoreClient> fresh_client_;
   PurgeClient purge_client_;
   uint32_t surveyed_ = 0;    // the life that Survey was last done in
   uint64_t life_bytes_ = 0;  // put in this life
