@@ -4,23 +4,17 @@
 
 namespace ember::kv {
 
-LruPolicy::LruPolicy() { ends_.newer = ends_.older = &ends_; }
-
 void LruPolicy::Add(EvictionHook* hook) {
   EMBER_CHECK(!hook->tracked, "added twice");
   hook->tracked = true;
   hook->worth = ++uses_;
-  hook->older = ends_.older;
-  hook->newer = &ends_;
-  hook->older->newer = hook;
-  ends_.older = hook;
+  queue_.PushNewest(hook);
 }
 
 void LruPolicy::Remove(EvictionHook* hook) {
   EMBER_CHECK(hook->tracked, "not known to the policy");
   hook->tracked = false;
-  hook->older->newer = hook->newer;
-  hook->newer->older = hook->older;
+  queue_.Remove(hook);
 }
 
 void LruPolicy::Touch(EvictionHook* hook) {
@@ -28,8 +22,8 @@ void LruPolicy::Touch(EvictionHook* hook) {
   Add(hook);
 }
 
-void LruPolicy::VisitVictims(const std::function<bool(EvictionHook*)>& visit) const {
-  for (EvictionHook* hook = ends_.newer; hook != &ends_; hook = hook->newer) {
+void LruPolicy::VisitVictims(const std::function<bool(EvictionHook*)>& visit) {
+  for (EvictionHook* hook = queue_.Oldest(); hook != nullptr; hook = queue_.NewerThan(hook)) {
     if (!visit(hook)) return;
   }
 }

@@ -70,7 +70,9 @@ void SegmentIndex::Drop(Entry* entry, MissReason reason) {
   }
   entry->dropped = true;
   Entries::node_type node = entries_.extract(entry->key);
-  if (entry->pins == 0) policy_->Remove(entry);
+  if (entry->pins == 0) {
+    reason == MissReason::kEvicted ? policy_->Evict(entry) : policy_->Remove(entry);
+  }
   if (entry->pins > 0 || entry->holds > 0) {
     dropped_.emplace(entry, std::move(node));
   } else {
@@ -142,7 +144,7 @@ std::optional<SegmentIndex::Window> SegmentIndex::CheapestWindow(uint64_t length
     if (!Evictable(static_cast<Entry*>(hook))) return true;  // held for a moment
     auto seed = slots_.find(static_cast<Entry*>(hook)->extent.offset);
     std::optional<Window> window =
-        WindowAround(seed, length, best ? best->worth : std::numeric_limits<uint64_t>::max());
+        WindowAround(seed, length, best ? best->worth : std::numeric_limits<int64_t>::max());
     if (window) best = window;
     // A window of nothing but the first victim cannot be beaten.
     if (best && best->worth == hook->worth) return false;
@@ -154,8 +156,7 @@ std::optional<SegmentIndex::Window> SegmentIndex::CheapestWindow(uint64_t length
 // Grows from the seed to the cheaper side until the hole is long enough. Nothing when both sides
 // are barred, or when it would cost a segment worth `max_worth` or more.
 std::optional<SegmentIndex::Window> SegmentIndex::WindowAround(Slots::iterator seed,
-                                                               uint64_t length,
-                                                               uint64_t max_worth) {
+                                                               uint64_t length, int64_t max_worth) {
   Window window{seed, std::next(seed), seed->second.entry->worth};
   for (;;) {
     if (window.worth >= max_worth) return std::nullopt;

@@ -71,12 +71,12 @@ class SegmentIndex {
   struct Window {
     Slots::iterator first;
     Slots::iterator last;  // past the window
-    uint64_t worth = 0;    // of the segment in it that is worth most
+    int64_t worth = 0;     // of the segment in it that is worth most
   };
   using Entries = std::unordered_map<BlockKey, Entry>;
 
   std::optional<Window> CheapestWindow(uint64_t length);
-  std::optional<Window> WindowAround(Slots::iterator seed, uint64_t length, uint64_t max_worth);
+  std::optional<Window> WindowAround(Slots::iterator seed, uint64_t length, int64_t max_worth);
   void Evict(const Window& window);
   void FreeSlot(const Extent& extent);
   void FreeDropped(Entry* entry);

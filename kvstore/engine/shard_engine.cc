@@ -27,6 +27,18 @@ void ShardEngine::SetObserver(EngineObserver* observer) {
 
 // ---- put
 
+namespace {
+
+// By the header's own account: every block has as many tokens.
+uint32_t TokensBefore(const SegmentHeader& header) {
+  if (header.block_count == 0) return 0;
+  const uint64_t tokens_per_block = header.tokens.size() / header.block_count;
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(header.first_block * tokens_per_block, UINT32_MAX));
+}
+
+}  // namespace
+
 StatusCode ShardEngine::Refusal(const SegmentHeader& header, size_t header_length) const {
   const uint64_t capacity = index_.memory().capacity();
   if (header.payload_length == 0 || header.payload_length > options_.max_segment_bytes ||
@@ -85,6 +97,10 @@ AttemptToken ShardEngine::OpenAttempt(OwnerId owner, const SegmentHeader& header
                                       ByteSpan encoded_header, const Extent& extent) {
   Attempt attempt;
   attempt.entry.key = header.key;
+  attempt.entry.name = std::hash<BlockKey>()(header.key);
+  attempt.entry.bytes = extent.length;
+  attempt.entry.tokens = static_cast<uint32_t>(header.tokens.size());
+  attempt.entry.context = TokensBefore(header);
   attempt.entry.extent = extent;
   attempt.entry.payload_length = header.payload_length;
   attempt.entry.header_length = static_cast<uint32_t>(encoded_header.size());
@@ -238,16 +254,18 @@ ShardEngine::Matched ShardEngine::Match(OwnerId owner, std::span<const BlockKey>
       out.keys.push_back({.miss = reason});
       continue;
     }
-    index_.Touch(entry);
     OfferBelow(entry, /*used_again=*/true);
     present.entries.push_back(entry);
     ++hits;
     out.keys.push_back({.payload_length = entry->payload_length, .generation = entry->generation});
   }
   metrics_->hits.Add(hits);
+  const std::vector<Entry*> entries = present.entries;
   if (lease > Duration::zero() && hits > 0) {
     out.lease_id = TakeLease(owner, std::move(present), lease);
   }
+  // The end of a lease counts as the use.
+  if (out.lease_id == 0) std::ranges::for_each(entries, [&](Entry* e) { index_.Touch(e); });
   return out;
 }
 

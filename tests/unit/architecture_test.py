@@ -34,7 +34,7 @@ MAY_INCLUDE = {
     "kvstore/memory": ["proto/base", "kvstore/engine"],
     "kvstore/disk": ["proto/base", "proto/model", "client/io", "kvstore/engine"],
     "kvstore/server": ["proto", "client/io", "client/http", "client/cluster", "kvstore/engine", "kvstore/memory", "kvstore/disk"],
-    "kvstore/tools": ["proto/base", "proto/model", "client/io", "kvstore/disk", "kvstore/engine"],
+    "kvstore/tools": ["proto/base", "proto/model", "client/io", "client/http", "kvstore/disk", "kvstore/engine"],
     "kvstore": ["proto", "client/io", "client/http", "client/cluster", "kvstore"],
     "router/policy": ["proto/base", "proto/model"],
     "router/index": ["proto/base", "proto/model"],
