@@ -270,6 +270,9 @@ ParsedConfig ParseConfig(int argc, const char* const* argv) {
                  "the next ones")
       ->check(CLI::Range(1u, uint32_t{wire::kMaxShards}))
       ->capture_default_str();
+  app.add_option("--eviction", config.eviction, "Which segments make room: lru, s3fifo or chain")
+      ->check(CLI::IsMember(EvictionPolicyNames()))
+      ->capture_default_str();
   app.add_flag("--prealloc", config.prealloc, "Take all of --memory at start");
   app.add_option("--data", raw.data,
                  "Folder of the disk tier; what is in it is served again after a restart [none: "

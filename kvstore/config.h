@@ -7,6 +7,7 @@
 #include "client/cluster/view.h"
 #include "client/io/loop.h"
 #include "kvstore/disk/disk_options.h"
+#include "kvstore/engine/eviction_policy.h"
 
 namespace ember::kv {
 
@@ -29,6 +30,7 @@ struct NodeConfig {
   Duration ttl{};                  // zero: for ever
   std::vector<std::pair<NamespaceId, Duration>> namespace_ttls;
   bool prealloc = false;
+  std::string eviction{kDefaultEviction};
   uint64_t max_segment_bytes = 0;  // 0: as much as the protocol and the memory allow
   std::optional<cluster::View> peers;
   io::Backend backend = io::Backend::kAuto;

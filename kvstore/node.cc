@@ -44,6 +44,7 @@ Status Node::MakeShards() {
     const ShardOptions options{.number = i,
                                .memory_bytes = config_.memory_bytes / config_.shards,
                                .prealloc = config_.prealloc,
+                               .eviction = config_.eviction,
                                .engine = OptionsOfEngine(config_),
                                .backend = config_.backend,
                                .spin = config_.spin};

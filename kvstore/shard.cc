@@ -1,7 +1,5 @@
 #include "kvstore/shard.h"
 
-#include "kvstore/engine/lru_policy.h"
-
 namespace ember::kv {
 namespace {
 
@@ -54,9 +52,9 @@ Status Shard::Open(const ShardOptions& options) {
   if (!thread.ok()) return thread.status().WithContext("--io");
   arena_ = *std::move(arena);
   thread_ = *std::move(thread);
-  engine_ =
-      std::make_unique<ShardEngine>(options.engine, arena_.get(), std::make_unique<LruPolicy>(),
-                                    &thread_->loop(), &wall_clock_, &random_, &engine_metrics_);
+  engine_ = std::make_unique<ShardEngine>(
+      options.engine, arena_.get(), MakeEvictionPolicy(options.eviction, options.memory_bytes),
+      &thread_->loop(), &wall_clock_, &random_, &engine_metrics_);
   engine_->SetObserver(&feed_);
   return OkStatus();
 }

@@ -26,6 +26,7 @@ struct ShardOptions {
   uint32_t number = 0;
   uint64_t memory_bytes = 0;
   bool prealloc = false;
+  std::string eviction{kDefaultEviction};
   EngineOptions engine;
   io::Backend backend = io::Backend::kAuto;
   Duration spin{};  // as io::Loop::set_spin

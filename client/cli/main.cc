@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "client/cli/command.h"
+#include "client/cli/sister_program.h"
 #include "client/grpc_client/grpc_store_client.h"
 
 namespace {
@@ -50,6 +51,7 @@ std::string FirstUnknown(const CLI::App& root, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (std::optional<int> code = ember::cli::BecomeSisterProgram(argv)) return *code;
   std::signal(SIGPIPE, SIG_IGN);
   int exit_code = ember::cli::kDone;
   CLI::App app(kDescription, "ember");
@@ -67,6 +69,7 @@ int main(int argc, char** argv) {
   ember::cli::AddPurgeCommand(&app, &exit_code);
   ember::cli::AddFileCommands(&app, &exit_code);
   ember::cli::AddBenchCommand(&app, &exit_code);
+  ember::cli::AddSisterPrograms(&app);
   if (argc == 1) {
     std::printf("%s", app.help().c_str());
     return ember::cli::kWrongUsage;

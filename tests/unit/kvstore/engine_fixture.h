@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "kvstore/engine/lru_policy.h"
 #include "kvstore/engine/shard_engine.h"
 #include "kvstore/memory/arena.h"
 #include "tests/unit/kvstore/test_segments.h"
@@ -30,10 +29,11 @@ class FakeWallClock final : public WallClock {
 };
 
 struct EngineFixture {
-  explicit EngineFixture(uint64_t capacity, EngineOptions options = {})
+  explicit EngineFixture(uint64_t capacity, EngineOptions options = {},
+                         std::string_view policy = "lru")
       : arena(*Arena::Make(capacity, false)),
-        engine(options, arena.get(), std::make_unique<LruPolicy>(), &clock, &wall_clock, &random,
-               &metrics) {}
+        engine(options, arena.get(), MakeEvictionPolicy(policy, capacity), &clock, &wall_clock,
+               &random, &metrics) {}
 
   // Writes `length` bytes of the segment from what was received so far.
   StatusCode Write(OwnerId owner, const AttemptToken& token, const TestSegment& segment,

@@ -16,13 +16,15 @@ std::string Tenant(uint64_t number) { return "tenant" + std::to_string(number % 
 
 class RandomRun {
  public:
-  explicit RandomRun(uint64_t seed)
+  RandomRun(uint64_t seed, std::string_view policy)
       : random_(seed),
-        f_(1 << 20, {.max_segment_bytes = 200000,
-                     .max_attempts = 8,
-                     .max_leases = 6,
-                     .ttl = kTtl,
-                     .sweep_extents = 3}) {}
+        f_(1 << 20,
+           {.max_segment_bytes = 200000,
+            .max_attempts = 8,
+            .max_leases = 6,
+            .ttl = kTtl,
+            .sweep_extents = 3},
+           policy) {}
 
   void Run(int steps) {
     for (int i = 0; i < steps; ++i) {
@@ -208,11 +210,19 @@ class RandomRun {
   uint64_t epoch_ = 0;
 };
 
-class EngineRandomTest : public ::testing::TestWithParam<uint64_t> {};
+class EngineRandomTest : public ::testing::TestWithParam<std::tuple<std::string_view, uint64_t>> {};
 
-TEST_P(EngineRandomTest, AgreesWithTheModel) { RandomRun(GetParam()).Run(4000); }
+TEST_P(EngineRandomTest, AgreesWithTheModel) {
+  RandomRun(std::get<1>(GetParam()), std::get<0>(GetParam())).Run(4000);
+}
 
-INSTANTIATE_TEST_SUITE_P(Seeds, EngineRandomTest, ::testing::Range<uint64_t>(1, 13));
+INSTANTIATE_TEST_SUITE_P(Seeds, EngineRandomTest,
+                         ::testing::Combine(::testing::ValuesIn(EvictionPolicyNames()),
+                                            ::testing::Range<uint64_t>(1, 7)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) +
+                                  std::to_string(std::get<1>(info.param));
+                         });
 
 }  // namespace
 }  // namespace ember::kv::testing
