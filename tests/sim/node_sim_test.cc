@@ -92,7 +92,8 @@ class NodeHistory {
     simulation_->RunFor(seconds(200));
     gate.Spawn([](SimLoop& loop, io::Endpoint endpoint, Status* out) -> io::Task<void> {
       auto connection = co_await cluster::Connection::Dial(
-          loop, {std::move(endpoint), "new", "s1", milliseconds(100)});
+          loop,
+          {.endpoint = std::move(endpoint), .client_name = "new", .timeout = milliseconds(100)});
       if (!connection.ok()) {
         *out = connection.status();
         co_return;

@@ -33,7 +33,8 @@ io::Task<void> StoreUser::Run(const bool* stop) {
     std::unique_ptr<Connection>& connection = connections_[shard];
     if (connection == nullptr) {
       auto dialed = co_await Connection::Dial(
-          *loop_, {options_.shards[shard], "user", "s1", milliseconds(500)});
+          *loop_,
+          {.endpoint = options_.shards[shard], .client_name = "user", .expected_node_id = "s1"});
       if (!dialed.ok()) {
         co_await loop_->Sleep(milliseconds(50));
         continue;
