@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,6 +82,12 @@ Result<int> Arena::ShareReadOnly() {
   const int shared = open(self.c_str(), O_RDONLY | O_CLOEXEC);
   if (shared < 0) return SystemError("opening segment memory for reading");
   return shared;
+}
+
+uint64_t Arena::present_bytes() const {
+  constexpr uint64_t kStatBlock = 512;
+  struct stat status {};
+  return fstat(fd_, &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * kStatBlock : 0;
 }
 
 std::optional<Extent> Arena::Allocate(uint64_t length) {

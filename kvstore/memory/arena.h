@@ -43,6 +43,8 @@ class Arena final : public SegmentMemory {
   // first call on nobody but this mapping can write to it, and it keeps its size and all its pages.
   // kUnavailable with the system's reason.
   Result<int> ShareReadOnly();
+  // What the kernel has given it so far, in bytes.
+  uint64_t present_bytes() const;
 
  private:
   Arena(int fd, std::byte* base, uint64_t capacity)
