@@ -38,10 +38,11 @@ void Run(HashedCopy* copy) {
 }  // namespace
 
 void RunCopies(std::span<HashedCopy> copies) {
+  // Asked once: the library reads a file of /sys each time, which takes as long as a small load.
+  static const size_t processors = std::thread::hardware_concurrency();
   size_t bytes = 0;
   for (const HashedCopy& copy : copies) bytes += copy.to.size();
-  const size_t useful = std::min({copies.size(), bytes / kBytesForThread, kMaxThreads,
-                                  size_t{std::thread::hardware_concurrency()}});
+  const size_t useful = std::min({copies.size(), bytes / kBytesForThread, kMaxThreads, processors});
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i; (i = next.fetch_add(1)) < copies.size();) Run(&copies[i]);
