@@ -183,6 +183,7 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   static BenchFlags flags;
   CLI::App* bench = app->add_subcommand("bench", "Measure");
   bench->require_subcommand(1);
+  AddDiskBenchCommand(bench, exit_code);
   CLI::App* store = bench->add_subcommand("store", "Put, match and get against a store");
   store->footer(
       "Without --stores (or $EMBER_STORES) a private node is started on loopback and stopped "

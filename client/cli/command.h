@@ -19,6 +19,7 @@ inline constexpr int kMissing = 3;  // what was asked for is not (wholly) in the
 // Adds the subcommands; each sets `*exit_code` when it has run.
 void AddFileCommands(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
+void AddDiskBenchCommand(CLI::App* bench, int* exit_code);  // below `bench`
 void AddStatusCommand(CLI::App* app, int* exit_code);
 void AddTopCommand(CLI::App* app, int* exit_code);
 void AddWatchCommand(CLI::App* app, int* exit_code);
