@@ -215,7 +215,8 @@ void SegmentWriter::Refused(Job job, Region* region, const Status& why) {
   if (why.code() == StatusCode::kCancelled) {
     return Answer(std::move(job.waiters), StatusCode::kUnavailable);
   }
-  if (why.code() != StatusCode::kNoSpace) {
+  // kBusy is this process being short of something for a moment, not the region's fault.
+  if (why.code() != StatusCode::kNoSpace && why.code() != StatusCode::kBusy) {
     if (region->state == Region::State::kOpen) ++failures_;
     regions_->WriteOff(region, why);
   }
