@@ -50,7 +50,7 @@ HEAVY = {
     r"<rocksdb/": ["kvstore/disk/"],
     r"<boost/beast": ["client/http/"],
     r"<boost/asio": ["client/http/", "client/agent/", "router/"],
-    r"<simdjson": ["client/http/", "client/agent/", "client/cli/", "router/"],
+    r"<simdjson": ["client/http/", "client/agent/", "client/cli/", "kvstore/tools/", "router/"],
     r"<grpcpp/": ["kvstore/server/", "kvstore/main.cc", "client/agent/", "client/cli/", "client/feed/", "client/grpc_client/", "router/"],
     r"<openssl/": ["proto/model/kv_namespace.cc"],
     r"<xxhash": ["proto/base/checksum.cc"],

@@ -38,7 +38,7 @@ class MemoryChurnTest
 TEST_P(MemoryChurnTest, LosesLittleToHoles) {
   const auto& [policy, sizes] = GetParam();
   constexpr uint64_t kCapacity = 1024 * kMiB;
-  constexpr int kSteps = 16000, kWarmUp = 2000;
+  constexpr int kSteps = 16000, kWarmUp = 4000;
   auto arena = *Arena::Make(kCapacity, false);
   MetricsRegistry registry;
   EngineMetrics metrics(&registry);
@@ -78,6 +78,8 @@ TEST_P(MemoryChurnTest, LosesLittleToHoles) {
   std::printf("%s/%s: loss %.1f %% on average, %.1f %% at most\n", std::string(policy).c_str(),
               sizes->name, 100 * lost, 100 * most_lost);
   EXPECT_LT(lost, kMostLost);
+  // While one size gives way to another, for about one turnover of the memory, it may be more.
+  if (sizes->name != std::string("changing")) EXPECT_LT(most_lost, kMostLost);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MemoryChurnTest,
@@ -94,13 +96,13 @@ TEST(MemoryCapTest, IsNeverPassedUnderChurn) {
   constexpr uint64_t kCapacity = 16 * kMiB;
   EngineFixture f(kCapacity, {}, kDefaultEviction);
   SeededRandom random(2);
-  for (uint64_t i = 0; i < 400; ++i) {
+  for (uint64_t i = 0; i < 120; ++i) {
     ASSERT_EQ(f.Put(1, MakeSegment(i, 4 * kKiB + random.Next() % (2 * kMiB))), StatusCode::kOk);
     ASSERT_GT(f.arena->present_bytes(), 0u);
     ASSERT_LE(f.arena->present_bytes(), kCapacity);
     ASSERT_LE(f.arena->used(), kCapacity);
   }
-  EXPECT_GT(f.metrics.evictions.value(), 300u);
+  EXPECT_GT(f.metrics.evictions.value(), 80u);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST(TraceReplayTest, TheBoundIsTheBestPossible) {
   }
 }
 
-TEST(TraceReplayTest, NoPolicyPassesTheBoundAndTheDefaultIsTheBest) {
+TEST(TraceReplayTest, NoPolicyPassesTheBoundAndTheDefaultIsNeverFarFromTheBest) {
   const RequestTrace trace = Conversations(2, 4000);
   const uint32_t capacity = trace.distinct_blocks / 10;
   const double bound = BeladyHitRatio(trace, capacity);
@@ -107,7 +107,9 @@ TEST(TraceReplayTest, NoPolicyPassesTheBoundAndTheDefaultIsTheBest) {
     EXPECT_DOUBLE_EQ(ReplayHitRatio(trace, policy, trace.distinct_blocks),
                      BeladyHitRatio(trace, trace.distinct_blocks));
   }
-  for (const auto& [policy, ratio] : ratios) EXPECT_GE(ratios[kDefaultEviction], ratio) << policy;
+  for (const auto& [policy, ratio] : ratios) {
+    EXPECT_GE(ratios[kDefaultEviction], 0.95 * ratio) << policy;
+  }
 }
 
 class TraceFileTest : public ::testing::Test {
