@@ -114,7 +114,7 @@ def segment_header(ns, tokens, blocks, payload):
 
 
 def frame_header(frame_type, request_id, meta_length, payload_length):
-    out = struct.pack("<IHHQIIQ", 0x31424D45, 1, frame_type, request_id, meta_length, 0, payload_length)
+    out = struct.pack("<IHHQIIQ", 0x31424D45, 2, frame_type, request_id, meta_length, 0, payload_length)
     return out + struct.pack("<Q", xxh3_64(out))
 
 
