@@ -5,6 +5,7 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
@@ -19,7 +20,7 @@ namespace {
 // Little of everything: the catalog is written in small batches and read once, at the start.
 rocksdb::Options SmallOptions() {
   rocksdb::Options options;
-  options.write_buffer_size = 2 << 20;
+  options.write_buffer_size = 1 << 20;
   options.max_write_buffer_number = 2;
   options.max_total_wal_size = 8 << 20;
   options.max_open_files = 64;
@@ -33,6 +34,15 @@ rocksdb::Options SmallOptions() {
   table.block_cache = rocksdb::NewLRUCache(512 << 10);
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
+}
+
+// RocksDB must not meet a full disk: it may end the process then, and does not open without room to
+// write. Region files leave 1 % of the file system free, at most 256 MiB.
+bool HasRoom(const std::string& folder) {
+  constexpr uint64_t kLeast = 4 << 20, kMost = 64 << 20;
+  std::error_code error;
+  const auto space = std::filesystem::space(std::filesystem::path(folder).parent_path(), error);
+  return error || space.available >= std::clamp<uint64_t>(space.capacity / 200, kLeast, kMost);
 }
 
 class NoLog final : public rocksdb::Logger {
@@ -100,8 +110,7 @@ struct RocksCatalog::Impl {
   };
 
   std::string folder;
-  std::unique_ptr<rocksdb::DB> db;  // null: it could not be opened yet
-  bool refusing = false;            // the last write failed
+  std::unique_ptr<rocksdb::DB> db;  // null: not open yet, for the disk is full
   std::mutex mutex;
   std::condition_variable changed;
   std::map<uint32_t, CatalogContents> contents;
@@ -109,19 +118,16 @@ struct RocksCatalog::Impl {
   bool ending = false;
   std::thread thread;
 
-  // A full disk has its end: then the database is opened, or told that it may write again.
   Status Apply(const CatalogBatch& changes) {
+    if (!HasRoom(folder)) return NoSpaceError("catalog: the file system is full");
     if (db == nullptr) {
       std::map<uint32_t, CatalogContents> known;
       auto opened = OpenDatabase(folder, &known);
       if (!opened.ok()) return opened.status();
       db = *std::move(opened);
     }
-    if (refusing) EMBER_RETURN_IF_ERROR(ToStatus(db->Resume()));
     rocksdb::WriteBatch batch = Encoded(changes);
-    const Status status = ToStatus(db->Write(rocksdb::WriteOptions(), &batch));
-    refusing = !status.ok();
-    return status;
+    return ToStatus(db->Write(rocksdb::WriteOptions(), &batch));
   }
 
   void Run() {
@@ -155,13 +161,12 @@ Result<std::unique_ptr<RocksCatalog>> RocksCatalog::Open(const std::string& fold
                                                          std::string* lost) {
   auto impl = std::make_unique<Impl>();
   impl->folder = folder;
-  auto db = OpenDatabase(folder, &impl->contents);
-  if (db.status().code() == StatusCode::kNoSpace) {
+  if (!HasRoom(folder)) {
     // Nothing is wrong with it, and reading needs no room.
-    impl->contents.clear();
     if (auto read = Read(folder); read.ok()) impl->contents = *std::move(read);
     return std::unique_ptr<RocksCatalog>(new RocksCatalog(std::move(impl)));
   }
+  auto db = OpenDatabase(folder, &impl->contents);
   if (!db.ok()) {
     *lost = db.status().message();
     impl->contents.clear();
