@@ -2,7 +2,6 @@
 
 #include <sys/wait.h>
 
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -11,8 +10,8 @@
 namespace ember::testing {
 namespace {
 
-constexpr Duration kLongestLoad = milliseconds(250);
-constexpr Duration kLongestStop = milliseconds(40);
+constexpr double kMostSteps = 600;
+constexpr Duration kLongestLoad = seconds(3);
 constexpr double kFirstStartMs = 150;  // before any was measured
 
 // What a record, its region's header, footer and trailer, and the end that no record fits into may
@@ -37,9 +36,12 @@ DirectoryRun::DirectoryRun(RunOptions options, Verdicts* verdicts)
               .data = node_.data(),
               .grpc_address = node_.grpc_address()} {}
 
-Duration DirectoryRun::DrawDuration(Duration most) {
+void DirectoryRun::LetThreadsWork() {
   const double share = static_cast<double>(Draw(1 << 20)) / (1 << 20);
-  return std::chrono::duration_cast<Duration>(most * std::pow(share, 2));
+  const uint64_t goal = shared_.steps + static_cast<uint64_t>(kMostSteps * share * share);
+  (void)Eventually([&] { return shared_.steps >= goal; },
+                   std::chrono::duration_cast<milliseconds>(kLongestLoad));
+  LetTimePass(microseconds(Draw(3000)));  // not only between two steps
 }
 
 void DirectoryRun::Broken(const std::string& what) {
@@ -69,7 +71,7 @@ void DirectoryRun::Cycle() {
   } else if (choice < 92) {
     KillWhileStopping();
   } else {
-    LetTimePass(DrawDuration(kLongestLoad));
+    LetThreadsWork();
     StopInOrder();
   }
   if (Draw(8) == 0) Fsck();
@@ -98,7 +100,7 @@ bool DirectoryRun::StartNode(bool kill_while_starting) {
 }
 
 void DirectoryRun::KillUnderLoad() {
-  if (lives_.Now().up) LetTimePass(DrawDuration(kLongestLoad));
+  if (lives_.Now().up) LetThreadsWork();
   lives_.Signalled();
   node_.Signal(SIGKILL);
   const std::optional<int> end = node_.WaitForEnd();
@@ -110,10 +112,10 @@ void DirectoryRun::KillUnderLoad() {
 }
 
 void DirectoryRun::KillWhileStopping() {
-  LetTimePass(DrawDuration(kLongestLoad));
+  LetThreadsWork();
   lives_.Signalled();
   node_.Signal(SIGTERM);
-  LetTimePass(DrawDuration(kLongestStop));
+  LetTimePass(microseconds(Draw(stop_ms_ * 1200)));
   node_.Signal(SIGKILL);
   const std::optional<int> end = node_.WaitForEnd();
   if (end && WIFEXITED(*end) && WEXITSTATUS(*end) == 0) {  // it was faster
@@ -130,7 +132,9 @@ void DirectoryRun::KillWhileStopping() {
 
 void DirectoryRun::StopInOrder() {
   lives_.Signalled();
+  const TimePoint begin = SteadyClock().Now();
   if (!node_.Stop()) Broken("the node did not stop in order");
+  stop_ms_ = 1 + static_cast<uint64_t>(ToMilliseconds(SteadyClock().Now() - begin));
   ++report_.orderly;
   lives_.Ended(Lives::End::kOrderly);
 }

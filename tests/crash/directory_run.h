@@ -54,8 +54,9 @@ class DirectoryRun {
   void Broken(const std::string& what);
 
   uint64_t Draw(uint64_t below) { return random_.Next() % below; }
-  // Up to `most`, short ones as likely as long ones.
-  Duration DrawDuration(Duration most);
+  // Lets the threads do something, from nothing to much. In steps and not in time, so that a busy
+  // machine changes little.
+  void LetThreadsWork();
 
   const RunOptions options_;
   Verdicts* const verdicts_;
@@ -67,6 +68,7 @@ class DirectoryRun {
   std::vector<std::unique_ptr<LoadThread>> loads_;
   std::vector<std::thread> threads_;
   RunReport report_;
+  uint64_t stop_ms_ = 30;  // that the last stop in order took
 };
 
 }  // namespace ember::testing

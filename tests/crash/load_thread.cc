@@ -61,13 +61,14 @@ void LoadThread::Run() {
       Survey();
     } else {
       Step();
+      ++shared_->steps;
     }
   }
 }
 
 void LoadThread::Step() {
   const uint64_t choice = Draw(1000);
-  if (choice < 2) return PurgeSome();
+  if (choice < 8) return PurgeSome();
   const std::shared_lock lock(shared_->keys);
   if (choice < 450) return PutNew();
   if (choice < 550) return PutAgain();

@@ -24,6 +24,7 @@ struct LoadShared {
   Verdicts* verdicts = nullptr;
   io::Endpoint data;
   std::string grpc_address;
+  std::atomic<uint64_t> steps{0};      // done by all
   std::atomic<uint64_t> put_bytes{0};  // of all puts that were begun
   std::atomic<bool> stopping{false};
   // Held alone by who purges everything.

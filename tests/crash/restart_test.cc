@@ -81,7 +81,9 @@ TEST_P(RestartTest, C21_TheSameNameAndPortAtOnce) {
   store_.Start();
   const auto client = store_.Connect();
   const Oracle durable(1, kSegments, kBytes), volatile_one(2, kSegments, kBytes);
-  durable.Put(*client, seconds(30), {.ack = AckLevel::kDisk});
+  for (const PutOutcome& outcome : durable.Put(*client, seconds(30), {.ack = AckLevel::kDisk})) {
+    ASSERT_EQ(outcome.disk_copies, 1u) << outcome.status.ToString();
+  }
   volatile_one.Put(*client);
   for (int round = 0; round < 5; ++round) {
     const TimePoint begin = SteadyClock().Now();

