@@ -4,9 +4,10 @@ namespace ember::kv {
 namespace {
 
 // When the loop has stopped the function is dropped unrun, and the pin with it: the shard's thread
-// is gone then, and its engine still there.
+// is gone then, and its engine still there. Reset by hand: a loop may keep functions that have run
+// until others have.
 void GiveBack(io::Loop* loop, Pin* pin) {
-  loop->Post([owned = std::shared_ptr<Pin>(pin)] {});
+  loop->Post([owned = std::shared_ptr<Pin>(pin)]() mutable { owned.reset(); });
 }
 
 io::Task<Result<HeldSegment>> FindAndPin(const ShardDoor& shard, BlockKey key) {
@@ -18,7 +19,8 @@ io::Task<Result<HeldSegment>> FindAndPin(const ShardDoor& shard, BlockKey key) {
   held.payload = found.pin.payload();
   held.pin = std::shared_ptr<Pin>(new Pin(std::move(found.pin)),
                                   [loop = shard.loop](Pin* pin) { GiveBack(loop, pin); });
-  co_return held;
+  // Moved, so that no copy is left in this frame, which dies after the asker has its answer.
+  co_return std::move(held);
 }
 
 }  // namespace
