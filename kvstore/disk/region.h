@@ -31,6 +31,7 @@ struct Region {
   // may claim.
   std::set<uint64_t> unfinished;
   std::vector<PlacedRecord> unsynced;  // of those, written
+  bool sync_failed = false;  // in this use: what it was for is lost, whatever later ones say
 
   // Whether a record of so many bytes fits, with a footer that lists it.
   bool HasRoom(uint64_t record_bytes) const {

@@ -269,6 +269,7 @@ io::Task<Status> RegionSet::Begin(Region* region) {
   region->records = 0;
   region->unfinished.clear();
   region->unsynced.clear();
+  region->sync_failed = false;
   SetState(region, Region::State::kSealing);  // nobody else may take it meanwhile
   AlignedBuffer block(kBlockBytes);
   Encode(RegionHeader{.use = {context_->options.shard, region->id, region->generation},

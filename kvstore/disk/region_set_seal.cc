@@ -34,9 +34,12 @@ io::Task<Status> RegionSet::Sync(Region* region) {
         context_->engine->DropFromDisk(record.segment.key, MissReason::kCorrupt);
       }
     }
+    region->sync_failed = true;
     WriteOff(region, synced);
     co_return synced;
   }
+  // The kernel tells one of two syncs side by side; the other must not vouch for what it lost.
+  if (region->sync_failed) co_return UnavailableError("another sync of this region failed");
   for (const PlacedRecord& record : batch) {
     region->unfinished.erase(record.offset);
     context_->catalog.PutRecord(region->id, record);
