@@ -158,24 +158,28 @@ TEST_P(DiskTierTest, C7_DemotionListsOnlyWhatItHas) {
     ASSERT_EQ(Put(n, 200000), StatusCode::kOk);
     if (n % 4 == 0) Persist({n});  // gives the background a moment
   }
-  int listed = 0, lost = 0;
+  // Counted before anything is read, for a segment read from disk pushes others out of memory.
+  std::vector<BlockKey> keys;
+  for (uint64_t n = 1; n <= kCount; ++n) keys.push_back(KeyOf(n));
+  int listed = 0;
+  Do([&] {
+    for (const auto& key : engine_->Match(1, keys, {}).keys)
+      listed += key.miss == MissReason::kNone;
+  });
+  EXPECT_GT(listed, 20);  // more than memory alone could hold
   for (uint64_t n = 1; n <= kCount; ++n) {
     bool present = false;
     Do([&] {
-      const std::vector<BlockKey> keys = {KeyOf(n)};
-      present = engine_->Match(1, keys, {}).keys[0].miss == MissReason::kNone;
+      present = engine_->Match(1, std::span(keys).subspan(n - 1, 1), {}).keys[0].miss ==
+                MissReason::kNone;
     });
     if (present) {
       EXPECT_TRUE(Right(n, 200000));
-      ++listed;
     } else {
       EXPECT_TRUE(Get(n).empty());
       EXPECT_EQ(miss_, MissReason::kEvicted);
-      ++lost;
     }
   }
-  EXPECT_GT(listed, 20);  // more than memory alone could hold
-  EXPECT_EQ(listed + lost, static_cast<int>(kCount));
 }
 
 TEST_P(DiskTierTest, AnOrderlyStopWritesEverythingThatIsLeft) {
