@@ -5,12 +5,12 @@
 #include <optional>
 #include <thread>
 
+#include "client/cli/bench_data.h"
 #include "client/cli/child_process.h"
 #include "client/cli/command.h"
 #include "client/cli/store_bench.h"
 #include "client/cli/store_suite.h"
 #include "client/cli/text.h"
-#include "client/io/socket.h"
 
 namespace ember::cli {
 namespace {
@@ -45,18 +45,14 @@ uint64_t MemoryFor(const BenchFlags& flags) {
 Result<ChildProcess> StartPrivateNode(uint64_t memory, bool shm, std::string* address) {
   Result<std::string> folder = ProgramFolder();
   if (!folder.ok()) return folder.status();
-  uint16_t port = 0;
-  {
-    Result<io::FileDescriptor> taken = io::OpenListenSocket({"127.0.0.1", 0}, 0);
-    if (!taken.ok()) return taken.status();
-    port = io::LocalPort(taken->get());
-  }
-  *address = io::Endpoint{"127.0.0.1", port}.ToString();
+  Result<io::Endpoint> endpoint = FreeLoopbackEndpoint();
+  if (!endpoint.ok()) return endpoint.status();
+  *address = endpoint->ToString();
   // Named after its port, so that private nodes share no sockets.
   return ChildProcess::Start(
-      {*folder + "/ember-store", "--node-id=bench-" + std::to_string(port), "--listen=" + *address,
-       "--grpc=off", "--admin=off", "--log-level=off", "--memory=" + std::to_string(memory),
-       shm ? "--shm=trusted" : "--shm=off"},
+      {*folder + "/ember-store", "--node-id=bench-" + std::to_string(endpoint->port),
+       "--listen=" + *address, "--grpc=off", "--admin=off", "--log-level=off",
+       "--memory=" + std::to_string(memory), shm ? "--shm=trusted" : "--shm=off"},
       /*quiet=*/true);
 }
 
@@ -131,17 +127,9 @@ Status RunSuite(BenchFlags& flags, StoreClient& client, pid_t node) {
   flags.suite_options.node = node;
   flags.suite_options.shm = flags.shm;
   flags.suite_options.only = {flags.only.begin(), flags.only.end()};
-  Result<std::vector<StoreFigure>> figures = StoreSuite(client, flags.suite_options).Run();
+  Result<std::vector<BenchFigure>> figures = StoreSuite(client, flags.suite_options).Run();
   if (!figures.ok()) return figures.status();
-  TextTable table({"FIGURE", "VALUE", "UNIT"});
-  for (const StoreFigure& figure : *figures) {
-    table.Add({figure.name, fmt::format("{:.3f}", figure.value), figure.unit});
-    if (!flags.json) continue;
-    JsonObject object;
-    object.Add("metric", figure.name).Add("value", figure.value).Add("unit", figure.unit);
-    std::printf("%s\n", object.ToString().c_str());
-  }
-  if (!flags.json) std::printf("%s", table.ToString().c_str());
+  PrintFigures(*figures, flags.json);
   return OkStatus();
 }
 

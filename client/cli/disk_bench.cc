@@ -5,39 +5,14 @@
 #include <algorithm>
 #include <thread>
 
-#include "client/io/socket.h"
-#include "proto/base/random.h"
+#include "client/cli/bench_data.h"
 
 namespace ember::cli {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
-constexpr uint32_t kTokensPerBlock = 64;  // a block is a segment
-constexpr size_t kBatch = 64;             // segments a call
+constexpr size_t kBatch = 64;  // segments a call
 constexpr uint64_t kReadMemory = 256 * kMiB;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-KvNamespace BenchNamespace() {
-  KvNamespace ns;
-  ns.engine = "bench";
-  ns.layout = {.tokens_per_block = kTokensPerBlock,
-               .layers = 1,
-               .kv_heads = 1,
-               .head_size = 1,
-               .key_type = "u8",
-               .value_type = "u8",
-               .order = "bench.v1"};
-  return ns;
-}
-
-Result<std::string> FreeAddress() {
-  Result<io::FileDescriptor> taken = io::OpenListenSocket({"127.0.0.1", 0}, 0);
-  if (!taken.ok()) return taken.status();
-  return io::Endpoint{"127.0.0.1", io::LocalPort(taken->get())}.ToString();
-}
 
 }  // namespace
 
@@ -50,17 +25,13 @@ struct DiskBench::Chain {
 
 DiskBench::DiskBench(DiskBenchOptions options)
     : options_(std::move(options)), source_(kBatch * kMiB), target_(kBatch * kMiB) {
-  SeededRandom random(1);
-  for (size_t i = 0; i + 8 <= source_.size(); i += 8) {
-    const uint64_t word = random.Next();
-    std::memcpy(source_.data() + i, &word, sizeof word);
-  }
-  const KvNamespace ns = BenchNamespace();
+  FillWithPattern(source_);
+  const KvNamespace ns = BenchNamespace(/*salt=*/"");
   layout_ = DigestOf(ns.layout);
   root_ = RootOf(ns);
 }
 
-Result<std::vector<DiskFigure>> DiskBench::Run() {
+Result<std::vector<BenchFigure>> DiskBench::Run() {
   EMBER_RETURN_IF_ERROR(Survive());
   EMBER_RETURN_IF_ERROR(Read());
   node_.reset();
@@ -69,12 +40,12 @@ Result<std::vector<DiskFigure>> DiskBench::Run() {
 
 // Ready when it answers.
 Status DiskBench::StartNode(uint64_t memory_bytes) {
-  Result<std::string> address = FreeAddress();
+  Result<io::Endpoint> address = FreeLoopbackEndpoint();
   if (!address.ok()) return address.status();
   const uint64_t disk = 2 * options_.read_bytes + 4 * options_.survivors * kMiB + (2ull << 30);
   std::vector<std::string> command = {options_.program,
                                       "--node-id=bench",
-                                      "--listen=" + *address,
+                                      "--listen=" + address->ToString(),
                                       "--grpc=off",
                                       "--admin=off",
                                       "--log-level=off",
@@ -87,15 +58,15 @@ Status DiskBench::StartNode(uint64_t memory_bytes) {
   if (!node.ok()) return node.status();
   node_.emplace(*std::move(node));
   StoreClientOptions client;
-  client.seeds = {*io::Endpoint::Parse(*address)};
+  client.seeds = {*address};
   client.name = "disk-bench";
   client.copies = 1;
   client.back_off_min = client.back_off_max = milliseconds(5);
   Result<std::unique_ptr<StoreClient>> made = StoreClient::Create(std::move(client));
   if (!made.ok()) return made.status();
   client_ = *std::move(made);
-  const double deadline = Now() + 60;
-  while (Now() < deadline) {
+  const double deadline = BenchNow() + 60;
+  while (BenchNow() < deadline) {
     const auto nodes = client_->Nodes();
     if (std::ranges::any_of(nodes, &StoreClient::NodeState::reachable)) return OkStatus();
     if (auto ended = node_->Ended()) return UnavailableError("ember-store ended: " + *ended);
@@ -106,7 +77,7 @@ Status DiskBench::StartNode(uint64_t memory_bytes) {
 
 void DiskBench::KillNode() {
   kill(node_->pid(), SIGKILL);
-  while (!node_->Ended()) std::this_thread::sleep_for(milliseconds(1));
+  (void)node_->Stop(seconds(10));
   node_.reset();
   client_.reset();
 }
@@ -114,13 +85,14 @@ void DiskBench::KillNode() {
 // Payloads overlap, moved by some bytes, so that no two segments have the same.
 DiskBench::Chain DiskBench::MakeChain(uint32_t number, size_t segments) {
   Chain chain;
-  chain.tokens.assign(segments * kTokensPerBlock, number);
-  HashChain hashes(root_, kTokensPerBlock);
+  chain.tokens.assign(segments * kBenchTokensPerBlock, number);
+  HashChain hashes(root_, kBenchTokensPerBlock);
   hashes.Append(chain.tokens);
   chain.refs = CutSegments(hashes);
   for (size_t i = 0; i < segments; ++i) {
     const size_t offset = (i * 37 + number) * 4099 % (source_.size() - kMiB);
-    const auto tokens = std::span(chain.tokens).subspan(i * kTokensPerBlock, kTokensPerBlock);
+    const auto tokens =
+        std::span(chain.tokens).subspan(i * kBenchTokensPerBlock, kBenchTokensPerBlock);
     chain.puts.push_back({chain.refs[i], tokens, ByteSpan(source_).subspan(offset, kMiB), {}});
   }
   return chain;
@@ -181,19 +153,19 @@ Status DiskBench::Read() {
   EMBER_RETURN_IF_ERROR(StartNode(kReadMemory));
   const Chain chain = MakeChain(2, options_.read_bytes / kMiB);
   const double gigabytes = static_cast<double>(chain.puts.size() * kMiB) / 1e9;
-  const double put_start = Now();
+  const double put_start = BenchNow();
   Result<size_t> put = Put(chain);
   if (!put.ok()) return put.status();
-  figures_.push_back({"disk_put_1m", "GB/s", gigabytes / (Now() - put_start)});
+  figures_.push_back({"disk_put_1m", "GB/s", gigabytes / (BenchNow() - put_start)});
   KillNode();
-  const double restart = Now();
+  const double restart = BenchNow();
   EMBER_RETURN_IF_ERROR(StartNode(kReadMemory));
-  figures_.push_back({"restart_ready", "s", Now() - restart});
+  figures_.push_back({"restart_ready", "s", BenchNow() - restart});
   for (int round = 0; round < options_.rounds; ++round) {
     size_t wrong = 0;
-    const double start = Now();
+    const double start = BenchNow();
     const size_t right = Load(chain, &wrong);
-    const double seconds = Now() - start;
+    const double seconds = BenchNow() - start;
     if (wrong > 0 || right < chain.puts.size()) {
       return CorruptError(std::to_string(right) + " of " + std::to_string(chain.puts.size()) +
                           " segments were read right, " + std::to_string(wrong) + " wrong");

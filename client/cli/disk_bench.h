@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cli/bench_figure.h"
 #include "client/cli/child_process.h"
 #include "client/store_client/store_client.h"
 
@@ -24,12 +25,6 @@ struct DiskBenchOptions {
   std::vector<std::string> node_flags;  // more of them
 };
 
-struct DiskFigure {
-  std::string name;
-  std::string unit;
-  double value = 0;
-};
-
 class DiskBench {
  public:
   explicit DiskBench(DiskBenchOptions options);
@@ -37,7 +32,7 @@ class DiskBench {
   // restart_survivors, restart_wrong (segments of 1 MiB acknowledged at `disk`, then KILL -9 and a
   // restart), restart_ready (s until the node with read_bytes on disk answers), disk_put_1m (GB/s,
   // acknowledged at `disk`), disk_read_1m (GB/s, more than memory holds, so all from disk).
-  Result<std::vector<DiskFigure>> Run();
+  Result<std::vector<BenchFigure>> Run();
 
  private:
   struct Chain;
@@ -59,7 +54,7 @@ class DiskBench {
   NamespaceRoot root_;
   Bytes source_;
   Bytes target_;
-  std::vector<DiskFigure> figures_;
+  std::vector<BenchFigure> figures_;
 };
 
 }  // namespace ember::cli

@@ -1,12 +1,9 @@
 // ember bench disk: what the disk tier of a node keeps, and how fast it gives it back.
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <filesystem>
 
 #include "client/cli/command.h"
 #include "client/cli/disk_bench.h"
-#include "client/cli/text.h"
 
 namespace ember::cli {
 namespace {
@@ -27,18 +24,10 @@ int Bench(DiskFlags flags) {
     return Complain(InvalidError(own + " is there already: remove it first"));
   }
   flags.options.directory = own;
-  Result<std::vector<DiskFigure>> figures = DiskBench(flags.options).Run();
+  Result<std::vector<BenchFigure>> figures = DiskBench(flags.options).Run();
   std::filesystem::remove_all(own, error);
   if (!figures.ok()) return Complain(figures.status());
-  TextTable table({"FIGURE", "VALUE", "UNIT"});
-  for (const DiskFigure& figure : *figures) {
-    table.Add({figure.name, fmt::format("{:.3f}", figure.value), figure.unit});
-    if (!flags.json) continue;
-    JsonObject object;
-    object.Add("metric", figure.name).Add("value", figure.value).Add("unit", figure.unit);
-    std::printf("%s\n", object.ToString().c_str());
-  }
-  if (!flags.json) std::printf("%s", table.ToString().c_str());
+  PrintFigures(*figures, flags.json);
   return kDone;
 }
 

@@ -5,29 +5,14 @@
 #include <cmath>
 #include <thread>
 
-#include "proto/base/random.h"
+#include "client/cli/bench_data.h"
 #include "proto/wire/limits.h"
 
 namespace ember::cli {
 namespace {
 
-constexpr uint32_t kTokensPerBlock = 64;  // a block is a segment
-constexpr size_t kWindows = 1 << 20;      // places of a payload in the pattern, 8 bytes apart
+constexpr size_t kWindows = 1 << 20;  // places of a payload in the pattern, 8 bytes apart
 constexpr uint64_t kMaxBatches = 1 << 20;
-
-KvNamespace BenchNamespace() {
-  KvNamespace ns;
-  ns.engine = "bench";
-  ns.layout = {.tokens_per_block = kTokensPerBlock,
-               .layers = 1,
-               .kv_heads = 1,
-               .head_size = 1,
-               .key_type = "u8",
-               .value_type = "u8",
-               .order = "bench.v1"};
-  ns.salt = std::to_string(SystemRandom().Next());  // a run never meets the keys of another
-  return ns;
-}
 
 }  // namespace
 
@@ -55,19 +40,15 @@ Result<StoreBench> StoreBench::Make(StoreClient& client, StoreBenchOptions optio
 
 StoreBench::StoreBench(StoreClient& client, StoreBenchOptions options)
     : client_(client), options_(options), pattern_(options.segment_bytes + kWindows * 8) {
-  SeededRandom random(1);
-  for (size_t i = 0; i + 8 <= pattern_.size(); i += 8) {
-    const uint64_t word = random.Next();
-    std::memcpy(pattern_.data() + i, &word, sizeof word);
-  }
-  const KvNamespace ns = BenchNamespace();
+  FillWithPattern(pattern_);
+  const KvNamespace ns = BenchNamespace(RandomSalt());
   layout_ = DigestOf(ns.layout);
   const NamespaceRoot root = RootOf(ns);
   batches_.resize(options.working_set_bytes / (options.segment_bytes * options.batch));
   for (size_t b = 0; b < batches_.size(); ++b) {
     Batch& batch = batches_[b];
-    batch.tokens.assign(size_t{options.batch} * kTokensPerBlock, static_cast<TokenId>(b));
-    HashChain chain(root, kTokensPerBlock);
+    batch.tokens.assign(size_t{options.batch} * kBenchTokensPerBlock, static_cast<TokenId>(b));
+    HashChain chain(root, kBenchTokensPerBlock);
     chain.Append(batch.tokens);
     batch.refs = CutSegments(chain);
   }
@@ -170,7 +151,7 @@ ByteSpan StoreBench::Payload(const SegmentRef& ref) const {
 }
 
 std::span<const TokenId> StoreBench::Tokens(const Batch& batch, size_t segment) const {
-  return std::span(batch.tokens).subspan(segment * kTokensPerBlock, kTokensPerBlock);
+  return std::span(batch.tokens).subspan(segment * kBenchTokensPerBlock, kBenchTokensPerBlock);
 }
 
 }  // namespace ember::cli

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "proto/base/random.h"
+#include "client/cli/bench_data.h"
 
 namespace ember::cli {
 namespace {
@@ -16,12 +16,7 @@ constexpr uint64_t kMiB = 1 << 20;
 constexpr size_t kPrefixSegments = 256;
 constexpr uint64_t kShift = 64;  // of each chain's payloads against those of the one before
 constexpr uint64_t kShiftRoom = kMiB;
-constexpr uint32_t kTokensPerBlock = 64;  // a block is a segment
 constexpr Duration kInPlaceLease = seconds(10);
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double OwnCpuSeconds() {
   rusage usage{};
@@ -61,20 +56,6 @@ double Median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-KvNamespace SuiteNamespace() {
-  KvNamespace ns;
-  ns.engine = "bench";
-  ns.layout = {.tokens_per_block = kTokensPerBlock,
-               .layers = 1,
-               .kv_heads = 1,
-               .head_size = 1,
-               .key_type = "u8",
-               .value_type = "u8",
-               .order = "bench.v1"};
-  ns.salt = std::to_string(SystemRandom().Next());
-  return ns;
-}
-
 }  // namespace
 
 // Consecutive segments of one prefix.
@@ -100,17 +81,13 @@ StoreSuite::StoreSuite(StoreClient& client, StoreSuiteOptions options)
       options_(std::move(options)),
       source_(options_.buffer_bytes + kShiftRoom),
       target_(options_.buffer_bytes) {
-  SeededRandom random(1);
-  for (size_t i = 0; i + 8 <= source_.size(); i += 8) {
-    const uint64_t word = random.Next();
-    std::memcpy(source_.data() + i, &word, sizeof word);
-  }
-  const KvNamespace ns = SuiteNamespace();
+  FillWithPattern(source_);
+  const KvNamespace ns = BenchNamespace(RandomSalt());
   layout_ = DigestOf(ns.layout);
   root_ = RootOf(ns);
 }
 
-Result<std::vector<StoreFigure>> StoreSuite::Run() {
+Result<std::vector<BenchFigure>> StoreSuite::Run() {
   if (options_.shm) {
     EMBER_RETURN_IF_ERROR(SharedCopies());
     EMBER_RETURN_IF_ERROR(InPlace("shm_in_place_1m", kMiB));
@@ -141,19 +118,20 @@ void StoreSuite::Add(std::string name, std::string unit, double value) {
 }
 
 StoreSuite::Usage StoreSuite::UsageNow() const {
-  return {Now(), OwnCpuSeconds() + CpuSecondsOf(options_.node)};
+  return {BenchNow(), OwnCpuSeconds() + CpuSecondsOf(options_.node)};
 }
 
 StoreSuite::Chain StoreSuite::MakeChain(size_t segments, uint64_t segment_bytes) {
   Chain chain;
   chain.number = chains_++;
   chain.segment_bytes = segment_bytes;
-  chain.tokens.assign(segments * kTokensPerBlock, chain.number);
-  HashChain hashes(root_, kTokensPerBlock);
+  chain.tokens.assign(segments * kBenchTokensPerBlock, chain.number);
+  HashChain hashes(root_, kBenchTokensPerBlock);
   hashes.Append(chain.tokens);
   chain.refs = CutSegments(hashes);
   for (size_t i = 0; i < segments; ++i) {
-    const auto tokens = std::span(chain.tokens).subspan(i * kTokensPerBlock, kTokensPerBlock);
+    const auto tokens =
+        std::span(chain.tokens).subspan(i * kBenchTokensPerBlock, kBenchTokensPerBlock);
     chain.puts.push_back({chain.refs[i], tokens, Payload(chain, i), {}});
   }
   return chain;
@@ -260,9 +238,9 @@ Status StoreSuite::Singles(const std::string& name, uint64_t size) {
   std::vector<double> latencies;
   const Usage start = UsageNow();
   for (size_t i = 0; i < calls; ++i) {
-    const double before = Now();
+    const double before = BenchNow();
     EMBER_RETURN_IF_ERROR(Load(chain, i % chain.refs.size(), 1, i % places * size));
-    latencies.push_back((Now() - before) * 1e6);
+    latencies.push_back((BenchNow() - before) * 1e6);
   }
   const Usage end = UsageNow();
   Add(latency, "us", Median(latencies));
@@ -287,9 +265,9 @@ Status StoreSuite::SharedCopies() {
   // The first round maps pages, on both sides of the copy.
   for (size_t i = 0; i < places + loads; ++i) {
     const size_t place = i % places;
-    const double start = Now();
+    const double start = BenchNow();
     EMBER_RETURN_IF_ERROR(Load(chains[place], 0, kPrefixSegments, place * prefix_bytes));
-    if (i >= places) seconds += Now() - start;
+    if (i >= places) seconds += BenchNow() - start;
   }
   Add("shm_copy", "GB/s", static_cast<double>(loads * prefix_bytes) / 1e9 / seconds);
   for (size_t place = 0; place < places; ++place) {
@@ -306,10 +284,10 @@ Status StoreSuite::InPlace(const std::string& name, uint64_t size) {
   for (size_t i = 0; i < Scaled(8192); ++i) {
     const size_t segment = i % chain.refs.size();
     const InPlaceRequest request{chain.refs[segment], chain.puts[segment].tokens};
-    const double start = Now();
+    const double start = BenchNow();
     const InPlaceResult got =
         client_.GetInPlace({&request, 1}, layout_, options_.timeout, kInPlaceLease);
-    latencies.push_back((Now() - start) * 1e6);
+    latencies.push_back((BenchNow() - start) * 1e6);
     if (!got.status.ok()) return got.status;
     if (got.usable != 1) return NotFoundError("get in place: a segment was missed");
     if (i >= chain.refs.size()) continue;
@@ -326,13 +304,13 @@ Status StoreSuite::Matches() {
   const Chain chain = MakeChain(kPrefixSegments, 64 << 10);
   EMBER_RETURN_IF_ERROR(Put(chain));
   const size_t calls = Scaled(20'000);
-  const double start = Now();
+  const double start = BenchNow();
   for (size_t i = 0; i < calls; ++i) {
     if (client_.Match(chain.refs, options_.timeout).usable != kPrefixSegments) {
       return NotFoundError("match: a segment was missed");
     }
   }
-  Add("match_256", "calls/s", static_cast<double>(calls) / (Now() - start));
+  Add("match_256", "calls/s", static_cast<double>(calls) / (BenchNow() - start));
   return OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cli/bench_figure.h"
 #include "client/store_client/store_client.h"
 
 namespace ember::cli {
@@ -32,12 +33,6 @@ struct StoreSuiteOptions {
   uint64_t buffer_bytes = 512 << 20;
 };
 
-struct StoreFigure {
-  std::string name;
-  std::string unit;
-  double value = 0;
-};
-
 class StoreSuite {
  public:
   StoreSuite(StoreClient& client, StoreSuiteOptions options);
@@ -50,7 +45,7 @@ class StoreSuite {
   // With `shm`, on the node's host: shm_copy (GB/s): 256 segments of 512 KiB in one call, copied
   //   out and verified; shm_in_place_1m, shm_in_place_4m (us, p50): one segment a call, no copy.
   // An error when a call failed, missed, or brought other bytes.
-  Result<std::vector<StoreFigure>> Run();
+  Result<std::vector<BenchFigure>> Run();
 
   // What the node's arena must have room for.
   static uint64_t NodeBytes(const StoreSuiteOptions& options);
@@ -84,7 +79,7 @@ class StoreSuite {
   uint32_t chains_ = 0;
   Bytes source_;
   Bytes target_;
-  std::vector<StoreFigure> figures_;
+  std::vector<BenchFigure> figures_;
 };
 
 }  // namespace ember::cli

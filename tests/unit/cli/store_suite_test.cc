@@ -22,10 +22,10 @@ class StoreSuiteTest : public ::testing::Test, public testing::ClientFixture {
 
 TEST_F(StoreSuiteTest, MeasuresWhatIsAskedFor) {
   const auto client = Connect();
-  Result<std::vector<StoreFigure>> figures = StoreSuite(*client, options_).Run();
+  Result<std::vector<BenchFigure>> figures = StoreSuite(*client, options_).Run();
   ASSERT_TRUE(figures.ok()) << figures.status().ToString();
   std::set<std::string> names;
-  for (const StoreFigure& figure : *figures) {
+  for (const BenchFigure& figure : *figures) {
     names.insert(figure.name);
     EXPECT_FALSE(figure.unit.empty()) << figure.name;
     if (figure.name != "memory_overhead") EXPECT_GT(figure.value, 0) << figure.name;
