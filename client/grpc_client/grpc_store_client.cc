@@ -8,6 +8,7 @@
 #include "client/grpc_client/grpc_membership.h"
 #include "client/grpc_client/segment_pieces.h"
 #include "client/store_client/call_context.h"
+#include "client/store_client/segment_seal.h"
 #include "proto/wire/limits.h"
 
 namespace ember {
@@ -301,10 +302,9 @@ std::vector<PutOutcome> GrpcStoreClient::Put(std::span<const PutRequest> request
   std::vector<Bytes> headers(requests.size());
   SystemRandom random;
   for (size_t i = 0; i < requests.size(); ++i) {
-    Result<Bytes> header =
-        EncodedHeader(requests[i], layout, options_.name, options_.tenant, random);
-    outcomes[i].status = header.status();
-    if (header.ok()) headers[i] = *std::move(header);
+    outcomes[i].status = CheckPut(requests[i]);
+    if (!outcomes[i].status.ok()) continue;
+    headers[i] = SealedHeader(requests[i], layout, options_.name, options_.tenant, random);
   }
   const auto cluster = membership_.Get(deadline);
   if (!cluster.ok()) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proto/wire/limits.h"
+#include "client/store_client/segment_seal.h"
 
 namespace ember {
 namespace {
@@ -23,31 +23,6 @@ std::string GenerationBytes(const GenerationId& generation) {
   std::memcpy(bytes.data(), &generation.high, 8);
   std::memcpy(bytes.data() + 8, &generation.low, 8);
   return bytes;
-}
-
-Result<Bytes> EncodedHeader(const PutRequest& request, const LayoutDigest& layout,
-                            const std::string& writer, const std::string& tenant,
-                            RandomSource& random) {
-  if (request.payload.empty() || request.payload.size() > wire::kMaxPayloadBytes) {
-    return InvalidError("a payload of " + std::to_string(request.payload.size()) +
-                        " bytes; from 1 to " + std::to_string(wire::kMaxPayloadBytes));
-  }
-  if (request.tokens.size() > kMaxTokensPerSegment || request.layer_offsets.size() > kMaxLayers) {
-    return InvalidError("a segment of too many tokens or layers");
-  }
-  return Encode(SegmentHeader{.key = request.ref.key,
-                              .placement = request.ref.placement,
-                              .first_block = request.ref.first_block,
-                              .block_count = request.ref.block_count,
-                              .proof = request.ref.proof,
-                              .tokens = {request.tokens.begin(), request.tokens.end()},
-                              .layout = layout,
-                              .payload_length = request.payload.size(),
-                              .checksum = Xxh3Of(request.payload),
-                              .layer_offsets = request.layer_offsets,
-                              .writer = writer,
-                              .generation = {random.Next(), random.Next()},
-                              .tenant = tenant});
 }
 
 bool SendPieces(ByteSpan header, ByteSpan payload,
@@ -87,13 +62,8 @@ MissReason PieceReceiver::Verify(const GetRequest& request, SegmentHeader* heade
   const std::string encoded = std::exchange(header_, {});
   if (miss_ != MissReason::kNone) return miss_;
   if (received != request.buffer.size()) return MissReason::kLayoutDiffers;
-  Result<SegmentHeader> decoded = DecodeSegmentHeader(AsBytes(encoded));
-  if (!decoded.ok()) return MissReason::kCorrupt;
-  *header = *std::move(decoded);
-  if (header->layout != layout_) return MissReason::kLayoutDiffers;
-  if (!CheckHeader(*header, request.ref, request.tokens, layout_).ok()) {
-    return MissReason::kOtherSalt;
-  }
+  const MissReason why = OpenHeader(AsBytes(encoded), request.ref, request.tokens, layout_, header);
+  if (why != MissReason::kNone) return why;
   const bool intact =
       header->payload_length == received && Xxh3Of(request.buffer) == header->checksum;
   return intact ? MissReason::kNone : MissReason::kCorrupt;

@@ -14,10 +14,6 @@ namespace ember {
 std::string NameBytes(const SegmentRef& ref);
 std::string GenerationBytes(const GenerationId& generation);
 
-// The header of a new generation of a segment. kInvalid: what can't be a segment.
-Result<Bytes> EncodedHeader(const PutRequest& request, const LayoutDigest& layout,
-                            const std::string& writer, const std::string& tenant,
-                            RandomSource& random);
 // False: `write` wanted no more.
 bool SendPieces(ByteSpan header, ByteSpan payload,
                 const std::function<bool(const rpc::PutPiece&)>& write);

@@ -1,6 +1,7 @@
 #include "client/store_client/get_call.h"
 
 #include "client/store_client/hashed_copy.h"
+#include "client/store_client/segment_seal.h"
 #include "proto/wire/limits.h"
 
 namespace ember {
@@ -356,13 +357,8 @@ void GetCall::Verify(uint32_t i) {
 
 MissReason GetCall::WhyNot(uint32_t i, SegmentHeader* header) const {
   const GetRequest& request = requests_[i];
-  Result<SegmentHeader> decoded = DecodeSegmentHeader(items_[i].header);
-  if (!decoded.ok()) return MissReason::kCorrupt;
-  *header = *std::move(decoded);
-  if (header->layout != layout_) return MissReason::kLayoutDiffers;
-  if (!CheckHeader(*header, request.ref, request.tokens, layout_).ok()) {
-    return MissReason::kOtherSalt;
-  }
+  const MissReason why = OpenHeader(items_[i].header, request.ref, request.tokens, layout_, header);
+  if (why != MissReason::kNone) return why;
   return Intact(i, *header) ? MissReason::kNone : MissReason::kCorrupt;
 }
 

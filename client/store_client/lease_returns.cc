@@ -11,14 +11,6 @@ namespace {
 
 constexpr Duration kLinger = milliseconds(5);
 
-void AppendRelease(uint64_t lease_id, Bytes* out) {
-  const Bytes meta = Encode(wire::Release{lease_id});
-  const auto header = wire::EncodeFrameHeader(
-      {wire::FrameType::kRelease, 0, static_cast<uint32_t>(meta.size()), 0});
-  out->insert(out->end(), header.begin(), header.end());
-  out->insert(out->end(), meta.begin(), meta.end());
-}
-
 }  // namespace
 
 void LeaseReturns::Add(const Arena& arena, uint64_t lease_id) {
@@ -41,7 +33,8 @@ Bytes LeaseReturns::TakeFrames(const cluster::MappedArena* arena) {
   const std::lock_guard lock(mutex_);
   std::erase_if(returns_, [&](const Return& r) {
     if (r.arena.get() != arena) return false;
-    AppendRelease(r.lease_id, &frames);
+    wire::AppendFrameHead(wire::FrameType::kRelease, /*request_id=*/0,
+                          Encode(wire::Release{r.lease_id}), /*payload_length=*/0, &frames);
     return true;
   });
   return frames;

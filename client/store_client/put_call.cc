@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "client/store_client/segment_seal.h"
 #include "proto/wire/limits.h"
 
 namespace ember {
@@ -38,40 +39,15 @@ PutCall::PutCall(CallContext& context, std::span<const PutRequest> requests,
       owners_(requests.size()),
       outcomes_(requests.size()) {
   for (uint32_t i = 0; i < requests.size(); ++i) {
-    outcomes_[i].status = Refusal(requests_[i]);
+    outcomes_[i].status = CheckPut(requests_[i]);
     refused_[i] = !outcomes_[i].status.ok();
   }
 }
 
-Status PutCall::Refusal(const PutRequest& request) const {
-  if (request.payload.empty()) return InvalidError("a segment without payload");
-  if (request.payload.size() > wire::kMaxPayloadBytes) {
-    return InvalidError("a payload of " + std::to_string(request.payload.size()) +
-                        " bytes, limit " + std::to_string(wire::kMaxPayloadBytes));
-  }
-  if (request.tokens.size() > kMaxTokensPerSegment || request.layer_offsets.size() > kMaxLayers) {
-    return InvalidError("a segment of too many tokens or layers");
-  }
-  return OkStatus();
-}
-
 const Bytes& PutCall::HeaderOf(uint32_t i) {
   if (!headers_[i].empty()) return headers_[i];
-  const PutRequest& request = requests_[i];
-  const SegmentHeader header{.key = request.ref.key,
-                             .placement = request.ref.placement,
-                             .first_block = request.ref.first_block,
-                             .block_count = request.ref.block_count,
-                             .proof = request.ref.proof,
-                             .tokens = {request.tokens.begin(), request.tokens.end()},
-                             .layout = layout_,
-                             .payload_length = request.payload.size(),
-                             .checksum = Xxh3Of(request.payload),
-                             .layer_offsets = request.layer_offsets,
-                             .writer = context_.options.name,
-                             .generation = {random_.Next(), random_.Next()},
-                             .tenant = context_.options.tenant};
-  return headers_[i] = Encode(header);
+  return headers_[i] = SealedHeader(requests_[i], layout_, context_.options.name,
+                                    context_.options.tenant, random_);
 }
 
 std::vector<PutOutcome> PutCall::Run() {

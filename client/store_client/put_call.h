@@ -44,7 +44,6 @@ class PutCall {
     size_t written = 0;   // windows before are written
   };
 
-  Status Refusal(const PutRequest& request) const;
   const Bytes& HeaderOf(uint32_t item);
 
   // On the loop.
