@@ -13,16 +13,10 @@
 
 #include "proto/base/check.h"
 #include "tests/unit/support/eventually.h"
+#include "tests/unit/support/loopback.h"
 
 namespace ember::testing {
 namespace {
-
-// 127.64.0.0/10, by process: the port is never another's.
-std::string OwnLoopbackAddress(int slot) {
-  const auto pid = static_cast<uint32_t>(getpid());
-  return "127." + std::to_string(64 + (pid >> 16 & 63)) + "." + std::to_string(pid >> 8 & 255) +
-         "." + std::to_string((pid + 1 + static_cast<uint32_t>(slot)) % 254 + 1);
-}
 
 std::string ReadFrom(const std::string& path, uint64_t begin) {
   std::ifstream file(path, std::ios::binary);

@@ -11,7 +11,7 @@ class ControlDataTest : public ControlFixture {
  protected:
   std::unique_ptr<StoreClient> Client() {
     return *MakeGrpcStoreClient(
-        {.nodes = {{"127.0.0.1", grpc_port_}}, .tenant = "acme", .copies = 1});
+        {.nodes = {{config_.listen.host, kGrpcPort}}, .tenant = "acme", .copies = 1});
   }
   static PutOutcome PutOne(StoreClient& client, const TestSegment& segment, uint64_t number) {
     const PutRequest request{.ref = RefOf(number),

@@ -87,7 +87,6 @@ class ControlFeedTest : public ControlFixture {
  protected:
   void SetUp() override {
     ControlFixture::SetUp();
-    config_.listen.port = io::Endpoint::Parse(node_->data_address())->port;
     client_ = *StoreClient::Create({.seeds = {config_.listen},
                                     .tenant = "acme",
                                     .copies = 1,

@@ -9,13 +9,17 @@
 #include "kvstore/server/control_service.h"
 #include "tests/unit/kvstore/test_segments.h"
 #include "tests/unit/support/eventually.h"
+#include "tests/unit/support/loopback.h"
 
 namespace ember::kv::testing {
 
 class ControlFixture : public ::testing::Test {
  protected:
+  static constexpr uint16_t kDataPort = 7101;  // and the next, of the second shard
+  static constexpr uint16_t kGrpcPort = 7201;
+
   void SetUp() override {
-    config_.listen.port = 0;
+    config_.listen = {OwnLoopbackAddress(), kDataPort};
     config_.memory_bytes = 32 << 20;
     config_.max_segment_bytes = 8 << 20;
     config_.shards = 2;
@@ -27,20 +31,20 @@ class ControlFixture : public ::testing::Test {
     Result<std::unique_ptr<Node>> node = Node::Start(config_);
     ASSERT_TRUE(node.ok()) << node.status().ToString();
     node_ = *std::move(node);
-    auto control = ControlService::Start(
-        {"127.0.0.1", grpc_port_}, {.status = [this](Duration d) { return node_->GetStatus(d); },
-                                    .shards = node_->doors(),
-                                    .metrics = &node_->metrics()});
+    auto control =
+        ControlService::Start({config_.listen.host, kGrpcPort},
+                              {.status = [this](Duration d) { return node_->GetStatus(d); },
+                               .shards = node_->doors(),
+                               .metrics = &node_->metrics()});
     ASSERT_TRUE(control.ok()) << control.status().ToString();
     control_ = *std::move(control);
-    grpc_port_ = control_->port();
   }
   void StopNode() {
     control_.reset();
     node_.reset();
   }
 
-  std::string address() const { return "127.0.0.1:" + std::to_string(grpc_port_); }
+  std::string address() const { return config_.listen.host + ":" + std::to_string(kGrpcPort); }
   std::shared_ptr<grpc::Channel> Channel() const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
@@ -69,7 +73,6 @@ class ControlFixture : public ::testing::Test {
   }
 
   NodeConfig config_;
-  uint16_t grpc_port_ = 0;
   std::unique_ptr<Node> node_;
   std::unique_ptr<ControlService> control_;
 };

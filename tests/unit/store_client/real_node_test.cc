@@ -3,38 +3,27 @@
 
 #include <thread>
 
-#include "client/io/socket.h"
 #include "kvstore/node.h"
 #include "tests/unit/store_client/client_fixture.h"
+#include "tests/unit/support/loopback.h"
 
 namespace ember::testing {
 namespace {
 
 constexpr uint64_t kNodeMemory = 64 << 20;
 
-// Ports that were free a moment ago: a static list names them before anybody listens.
-std::vector<uint16_t> FreePorts(size_t count) {
-  std::vector<io::FileDescriptor> taken;
-  std::vector<uint16_t> ports;
-  for (size_t i = 0; i < count; ++i) {
-    Result<io::FileDescriptor> fd = io::OpenListenSocket({"127.0.0.1", 0}, 0);
-    EXPECT_TRUE(fd.ok());
-    ports.push_back(io::LocalPort(fd->get()));
-    taken.push_back(*std::move(fd));
-  }
-  return ports;
-}
+constexpr uint16_t kFirstPort = 7101;
 
 class RealNodeTest : public ::testing::TestWithParam<io::Backend> {
  protected:
   void SetUp() override {
     if (!ClientFixture::Available(GetParam())) GTEST_SKIP() << "the system has no such back end";
     std::string list;
-    for (uint16_t port : FreePorts(3)) {
+    for (uint16_t port = kFirstPort; port < kFirstPort + 3; ++port) {
       const std::string id = "s" + std::to_string(configs_.size() + 1);
       kv::NodeConfig config;
       config.node_id = id;
-      config.listen = {"127.0.0.1", port};
+      config.listen = {OwnLoopbackAddress(), port};
       config.grpc.reset();
       config.admin.reset();
       config.memory_bytes = kNodeMemory;

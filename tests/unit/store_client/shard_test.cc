@@ -1,37 +1,21 @@
 // The store client against a real node of several shards; ranges and leases, too.
 #include <gtest/gtest.h>
 
-#include "client/io/socket.h"
 #include "kvstore/node.h"
 #include "tests/unit/store_client/client_fixture.h"
+#include "tests/unit/support/loopback.h"
 
 namespace ember::testing {
 namespace {
 
-// The first of `count` consecutive ports that are free: a node's shards listen one after the other.
-uint16_t FreePorts(uint16_t count) {
-  for (;;) {
-    std::vector<io::FileDescriptor> taken;
-    Result<io::FileDescriptor> first = io::OpenListenSocket({"127.0.0.1", 0}, 0);
-    EXPECT_TRUE(first.ok());
-    const uint16_t port = io::LocalPort(first->get());
-    taken.push_back(*std::move(first));
-    while (taken.size() < count) {
-      const auto next = static_cast<uint16_t>(port + taken.size());
-      Result<io::FileDescriptor> fd = io::OpenListenSocket({"127.0.0.1", next}, 0);
-      if (!fd.ok()) break;
-      taken.push_back(*std::move(fd));
-    }
-    if (taken.size() == count) return port;
-  }
-}
+constexpr uint16_t kPort = 7101;
 
 class ShardTest : public ::testing::TestWithParam<io::Backend> {
  protected:
   void SetUp() override {
     if (!ClientFixture::Available(GetParam())) GTEST_SKIP() << "the system has no such back end";
     config_.node_id = "s1";
-    config_.listen = {"127.0.0.1", FreePorts(4)};
+    config_.listen = {OwnLoopbackAddress(), kPort};
     config_.grpc.reset();
     config_.admin.reset();
     config_.memory_bytes = 48 << 20;
