@@ -52,6 +52,12 @@ Status Shard::Open(const ShardOptions& options) {
   if (!thread.ok()) return thread.status().WithContext("--io");
   arena_ = *std::move(arena);
   thread_ = *std::move(thread);
+  // The disk's reads and writes go straight to and from it. A refusal only costs speed.
+  if (options.prealloc) {
+    (void)io::RunOnLoop<Status>(thread_->loop(), [&]() -> io::Task<Status> {
+      co_return thread_->loop().RegisterMemory(arena_->At({0, arena_->capacity()}));
+    });
+  }
   engine_ = std::make_unique<ShardEngine>(
       options.engine, arena_.get(), MakeEvictionPolicy(options.eviction, options.memory_bytes),
       &thread_->loop(), &wall_clock_, &random_, &engine_metrics_);
