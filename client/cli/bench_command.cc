@@ -125,7 +125,6 @@ Status RunBench(BenchFlags& flags, StoreClient& client, uint64_t* wrong) {
 
 Status RunSuite(BenchFlags& flags, StoreClient& client, pid_t node) {
   flags.suite_options.node = node;
-  flags.suite_options.shm = flags.shm;
   flags.suite_options.only = {flags.only.begin(), flags.only.end()};
   Result<std::vector<BenchFigure>> figures = StoreSuite(client, flags.suite_options).Run();
   if (!figures.ok()) return figures.status();
@@ -134,6 +133,7 @@ Status RunSuite(BenchFlags& flags, StoreClient& client, pid_t node) {
 }
 
 int Bench(BenchFlags& flags) {
+  flags.suite_options.shm = flags.shm;
   flags.options.duration =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.seconds));
   flags.options.timeout = flags.store.timeout();

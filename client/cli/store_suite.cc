@@ -16,6 +16,7 @@ constexpr uint64_t kMiB = 1 << 20;
 constexpr size_t kPrefixSegments = 256;
 constexpr uint64_t kShift = 64;  // of each chain's payloads against those of the one before
 constexpr uint64_t kShiftRoom = kMiB;
+constexpr uint64_t kInPlaceBytes = 128 * kMiB;  // of each figure
 constexpr Duration kInPlaceLease = seconds(10);
 
 double OwnCpuSeconds() {
@@ -73,7 +74,9 @@ struct StoreSuite::Usage {
 };
 
 uint64_t StoreSuite::NodeBytes(const StoreSuiteOptions& options) {
-  return options.buffer_bytes + options.buffer_bytes / 4 + 64 * kMiB;
+  // What is read in place stays beside what was copied: eviction may choose either.
+  const uint64_t in_place = options.shm ? 2 * kInPlaceBytes : 0;
+  return options.buffer_bytes + options.buffer_bytes / 4 + 64 * kMiB + in_place;
 }
 
 StoreSuite::StoreSuite(StoreClient& client, StoreSuiteOptions options)
@@ -278,7 +281,7 @@ Status StoreSuite::SharedCopies() {
 
 Status StoreSuite::InPlace(const std::string& name, uint64_t size) {
   if (!Wanted({name.c_str()})) return OkStatus();
-  const Chain chain = MakeChain(128 * kMiB / size, size);
+  const Chain chain = MakeChain(kInPlaceBytes / size, size);
   EMBER_RETURN_IF_ERROR(Put(chain));
   std::vector<double> latencies;
   for (size_t i = 0; i < Scaled(8192); ++i) {
