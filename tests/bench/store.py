@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 
+import feed
 import figures
 import peers
 
@@ -39,6 +40,9 @@ STREAM = Limit("stream-tcp", MIB, 1024 * MIB)
 REPLY_64K = Limit("rr-tcp", 64 << 10, 512 * MIB)
 REPLY_1M = Limit("rr-tcp", MIB, 1024 * MIB)
 REPLY_4M = Limit("rr-tcp", 4 * MIB, 1024 * MIB)
+COPY = Limit("memcpy", MIB, 4096 * MIB)
+PLACE_1M = Limit("memfd-in-place", MIB, 1024 * MIB)
+PLACE_4M = Limit("memfd-in-place", 4 * MIB, 1024 * MIB)
 
 # What one run of the suite measures, beside the limits that are measured just before it.
 GROUPS = [
@@ -49,6 +53,9 @@ GROUPS = [
     [Metric("match_256", "calls/s", True)],
     [Metric("idle_rss_mib", "MiB", False), Metric("memory_overhead", "bytes/byte", False)],
 ]
+SHM = [Metric("shm_in_place_1m", "us", False, PLACE_1M, "p50_us"), Metric("shm_in_place_4m", "us", False, PLACE_4M, "p50_us"),
+       Metric("shm_copy", "GB/s", True, COPY, "gb_per_s")]
+TRACE_CAPACITY = 10  # % of the distinct blocks
 
 
 def realtime_prefix():
@@ -74,13 +81,30 @@ def measure_group(group, rounds, prefix, quick):
         rows = {limit: run_json([*prefix, BIN / "ember_limits", limit.name, limit.block, limit.total // (8 if quick else 1)])[0]
                 for limit in wanted}
         suite = run_json([*prefix, BIN / "ember", "bench", "store", "--suite", "--json", "--only", ",".join(ours)] +
-                         (["--scale", "0.1"] if quick else []))
+                         (["--shm"] if group is SHM else []) + (["--scale", "0.1"] if quick else []))
         for row in suite:
             ours[row["metric"]].append(row["value"])
         for metric in group:
             if metric.limit:
                 limits[metric.name].append(rows[metric.limit][metric.field])
     return ours, limits
+
+
+def disk_figures(options, rounds):
+    """Of a node with a disk tier that is killed, started again and read; on the disk of --disk."""
+    peers.say(f"store: a node on the disk of {options.disk}")
+    size = ["--survivors", 16, "--read", "64MiB"] if options.quick else []
+    for row in run_json([BIN / "ember", "bench", "disk", options.disk, "--rounds", rounds, "--json", *size]):
+        yield row["metric"], row["unit"], row["value"]
+
+
+def hit_ratios(traces):
+    """Shares of Belady's bound: the default policy's, and the better of lru and s3fifo as the peer."""
+    for trace in run_json([BIN / "ember-trace", "--json", f"--capacity={TRACE_CAPACITY}", *traces])[0]["traces"]:
+        point = trace["points"][0]
+        rival = max(("lru", "s3fifo"), key=point.get)
+        name = "hit_ratio_" + pathlib.Path(trace["trace"]).stem.removeprefix("mooncake_").removesuffix("_trace")
+        yield figures.line(name, "share of the bound", [point["chain"] / point["belady"]], [point[rival] / point["belady"]], rival)
 
 
 def measure_peers(options, rounds, prefix):
@@ -104,10 +128,20 @@ def run(options):
     prefix = realtime_prefix()
     if not prefix:
         peers.say("SCHED_RR is not permitted here: what else runs on this machine will show in the figures")
-    measured = [(group, *measure_group(group, rounds, prefix, options.quick)) for group in GROUPS]
+    measured = [(group, *measure_group(group, rounds, prefix, options.quick)) for group in [*GROUPS, SHM]]
     rivals, reason = measure_peers(options, rounds, prefix)
     for group, ours, limits in measured:
         for metric in group:
             peer_name, peer_values = peers.best(rivals, metric.name, metric.higher_is_better)
             yield figures.line(metric.name, metric.unit, ours[metric.name], peer_values, peer_name, limits[metric.name],
                                metric.limit.name if metric.limit else None, None if peer_name else reason)
+    values = {}
+    for name, unit, value in disk_figures(options, rounds):
+        values.setdefault((name, unit), []).append(value)
+    for (name, unit), ours in values.items():
+        yield figures.line(name, unit, ours)
+    yield figures.line("feed_put_slowdown", "with frozen readers / without", feed.rounds(rounds, options.quick))
+    if options.trace:
+        yield from hit_ratios(options.trace)
+    else:
+        peers.say("no --trace: no hit ratios")
