@@ -1,11 +1,13 @@
-// Every decoder of data-plane bytes: frame headers, messages, segment headers. The first byte
-// chooses one. What decodes must encode to something that decodes to the same again.
+// Every decoder of data-plane bytes: frame headers, messages, segment headers, offers of shared
+// memory. The first byte chooses one. What decodes must encode to something that decodes to the
+// same again.
 #include <cstddef>
 #include <cstdint>
 
 #include "proto/base/check.h"
 #include "proto/base/checksum.h"
 #include "proto/model/segment.h"
+#include "proto/wire/arena_offer.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/messages.h"
 
@@ -45,8 +47,21 @@ void FuzzSegmentHeader(ByteSpan bytes, bool repair) {
   if (header.ok()) EMBER_CHECK(Encode(*header) == encoded, "one encoding for one header");
 }
 
+void FuzzArenaOffer(ByteSpan bytes, bool repair) {
+  Bytes encoded(bytes.begin(), bytes.end());
+  if (repair) {
+    encoded.resize(wire::kArenaOfferBytes - 8);
+    std::memcpy(encoded.data(), "EMBA\1", 5);
+    const uint64_t checksum = Xxh3Of64(encoded);
+    const auto* p = reinterpret_cast<const std::byte*>(&checksum);
+    encoded.insert(encoded.end(), p, p + 8);
+  }
+  Result<wire::ArenaOffer> offer = wire::DecodeArenaOffer(encoded);
+  if (offer.ok()) EMBER_CHECK(wire::Encode(*offer) == encoded, "one encoding for one offer");
+}
+
 void Fuzz(uint8_t which, ByteSpan bytes) {
-  switch (which % 19) {
+  switch (which % 21) {
     case 0:
       return FuzzFrameHeader(bytes, false);
     case 1:
@@ -85,6 +100,10 @@ void Fuzz(uint8_t which, ByteSpan bytes) {
       return FuzzMessage<wire::ErrorReply>(bytes);
     case 18:
       return FuzzMessage<wire::ReportCorrupt>(bytes);
+    case 19:
+      return FuzzArenaOffer(bytes, false);
+    case 20:
+      return FuzzArenaOffer(bytes, true);
   }
 }
 
