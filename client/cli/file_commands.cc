@@ -15,7 +15,10 @@ struct FileFlags {
   StoreFlags store;
   std::string name;
   std::string path;
+  std::string ack = "memory";
   bool quiet = false;
+
+  AckLevel ack_level() const { return ack == "disk" ? AckLevel::kDisk : AckLevel::kMemory; }
 };
 
 // Redraws one line on a terminal, four times a second; silent elsewhere.
@@ -54,6 +57,7 @@ int WithTransfer(const FileFlags& flags, Progress* progress, Work work) {
     return client.status().code() == StatusCode::kInvalid ? kWrongUsage : kFailed;
   }
   FileTransfer transfer(**client, {.timeout = flags.store.timeout(),
+                                   .ack = flags.ack_level(),
                                    .progress = [progress](uint64_t done, uint64_t whole) {
                                      progress->Show(done, whole);
                                    }});
@@ -66,9 +70,11 @@ int Put(const FileFlags& flags) {
     const auto report = transfer.Put(flags.path, flags.name);
     if (!report.ok()) return Complain(report.status().WithContext("put"));
     std::printf("%s: %s\n", flags.name.c_str(), Describe(report->manifest).c_str());
-    std::printf("  %s chunks sent in %s, the others were there; %u %s in memory\n",
+    const bool disk = flags.ack_level() == AckLevel::kDisk;
+    const uint32_t copies = disk ? report->fewest_disk_copies : report->fewest_copies;
+    std::printf("  %s chunks sent in %s, the others were there; %u %s %s\n",
                 CountText(report->chunks_sent).c_str(), DurationText(progress.elapsed()).c_str(),
-                report->fewest_copies, report->fewest_copies == 1 ? "copy" : "copies");
+                copies, copies == 1 ? "copy" : "copies", disk ? "on disk" : "in memory");
     if (report->lost_already > 0) {
       std::fprintf(stderr,
                    "ember: %s of its chunks are gone already: the store is too small for it\n",
@@ -78,7 +84,11 @@ int Put(const FileFlags& flags) {
       std::fprintf(stderr, "ember: fewer copies than asked: %s\n",
                    report->degraded.ToString().c_str());
     }
-    return kDone;
+    if (copies > 0) return kDone;
+    std::fprintf(stderr,
+                 "ember: stored in memory, but not all of it on a disk: the nodes have no disk "
+                 "tier, or it takes no writes\n");
+    return kFailed;
   });
 }
 
@@ -131,13 +141,19 @@ void AddFileCommands(CLI::App* app, int* exit_code) {
       "What is\n"
       "stored never changes: another file under the same name is refused. It is a cache: under "
       "memory\n"
-      "pressure any of it may be evicted.\n\n"
+      "pressure any of it may be evicted. With --ack disk it is on the disk of at least one node "
+      "when\n"
+      "the command ends, and survives the loss of every node's power.\n\n"
       "Examples:\n"
       "  ember put model.gguf --name smollm2\n"
-      "  ember put big.bin -n big --stores 10.0.0.1:7101,10.0.0.2:7101 --copies 1\n\n"
-      "Exit codes: 0 stored, 1 not, 2 wrong usage.");
+      "  ember put big.bin -n big --stores 10.0.0.1:7101,10.0.0.2:7101 --copies 1\n"
+      "  ember put model.gguf -n smollm2 --ack disk\n\n"
+      "Exit codes: 0 stored, 1 not, or not at the level that --ack asks for, 2 wrong usage.");
   FileFlags* put_flags = AddFlags(put);
   put->add_option("FILE", put_flags->path, "File to store")->required();
+  put->add_option("--ack", put_flags->ack, "What to wait for: copies in memory, or on disk")
+      ->check(CLI::IsMember({"memory", "disk"}))
+      ->capture_default_str();
   put->add_flag("--quiet,-q", put_flags->quiet, "No progress");
   put->callback([=] { *exit_code = Put(*put_flags); });
 

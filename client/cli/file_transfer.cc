@@ -119,7 +119,10 @@ Result<FileTransfer::PutReport> FileTransfer::Put(const std::string& path,
   if (!size.ok()) return size.status();
   Result<Sha256Digest> digest = Sha256OfFile(path);
   if (!digest.ok()) return digest.status();
-  PutReport report{.manifest = {*size, *digest}, .fewest_copies = kMaxCopies, .degraded = {}};
+  PutReport report{.manifest = {*size, *digest},
+                   .fewest_copies = kMaxCopies,
+                   .fewest_disk_copies = kMaxCopies,
+                   .degraded = {}};
 
   Result<FileManifest> there = Find(name);
   if (there.ok() && *there != report.manifest) {
@@ -157,7 +160,7 @@ Status FileTransfer::PutChunks(int fd, const FileChain& chain, PutReport* report
                           {}});
     }
     const std::vector<PutOutcome> outcomes =
-        client_.Put(requests, chain.layout(), options_.timeout);
+        client_.Put(requests, chain.layout(), options_.timeout, {options_.ack});
     for (size_t i = 0; i < outcomes.size(); ++i) {
       report->chunks_sent += outcomes[i].was_there ? 0 : 1;
       EMBER_RETURN_IF_ERROR(Note(outcomes[i], "chunk " + std::to_string(begin + i), report));
@@ -171,13 +174,15 @@ Status FileTransfer::PutManifest(const std::string& name, PutReport* report) {
   const FileChain chain = FileChain::OfName(name);
   const Bytes bytes = Encode(report->manifest);
   const PutRequest request{chain.refs()[0], chain.tokens(0), bytes, {}};
-  const PutOutcome outcome = client_.Put({&request, 1}, chain.layout(), options_.timeout)[0];
+  const PutOutcome outcome =
+      client_.Put({&request, 1}, chain.layout(), options_.timeout, {options_.ack})[0];
   return Note(outcome, "manifest", report);
 }
 
 Status FileTransfer::Note(const PutOutcome& outcome, const std::string& what, PutReport* report) {
   if (outcome.copies == 0) return outcome.status.WithContext(what);
   report->fewest_copies = std::min(report->fewest_copies, outcome.copies);
+  report->fewest_disk_copies = std::min(report->fewest_disk_copies, outcome.disk_copies);
   if (report->degraded.ok()) report->degraded = outcome.status;
   return OkStatus();
 }

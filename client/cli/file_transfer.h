@@ -18,6 +18,7 @@ std::string MissText(MissReason reason);
 struct FileTransferOptions {
   Duration timeout = seconds(10);  // of each batch
   size_t chunks_per_batch = 16;
+  AckLevel ack = AckLevel::kMemory;  // what a put waits for
   // Called with bytes done and the file's size.
   std::function<void(uint64_t, uint64_t)> progress = [](uint64_t, uint64_t) {};
 };
@@ -29,13 +30,14 @@ class FileTransfer {
 
   struct PutReport {
     FileManifest manifest;
-    uint64_t chunks_sent = 0;    // the others were there
-    uint32_t fewest_copies = 0;  // of any chunk or the manifest
-    uint64_t lost_already = 0;   // chunks that made room for the file's later ones
-    Status degraded;             // why some chunk has fewer copies than asked
+    uint64_t chunks_sent = 0;         // the others were there
+    uint32_t fewest_copies = 0;       // of any chunk or the manifest
+    uint32_t fewest_disk_copies = 0;  // on disk; told at AckLevel::kDisk
+    uint64_t lost_already = 0;        // chunks that made room for the file's later ones
+    Status degraded;                  // why some chunk has fewer copies than asked
   };
   // kMismatch when the name is taken by another file: what is stored never changes. Otherwise the
-  // first chunk's error that found no node.
+  // first chunk's error that found no node. That fewer copies are on disk than asked is no error.
   Result<PutReport> Put(const std::string& path, const std::string& name);
 
   // kNotFound says what is missing and why. The file appears at `path` only when it is complete and

@@ -1,4 +1,4 @@
-"""`ember` against a real node of two shards: status, top, watch, purge, data over gRPC; and that the
+"""`ember` against a real node of two shards: status, top, watch, purge, put levels, data over gRPC; and that the
 node's log names no token.
 
   control_program_test.py PATH_OF_EMBER PATH_OF_EMBER_STORE
@@ -161,6 +161,28 @@ class ControlTest(unittest.TestCase):
         self.start(*disk)
         for name in ("a", "b"):
             self.ember("match", f"--name={name}", "--copies=1", expect=3)
+
+    def test_an_acknowledgement_from_disk_holds_over_a_kill(self):
+        self.stop()
+        self.start(f"--data={self.folder / 'data'}", "--disk=1GiB", "--disk-write=demotion")
+        path = self.folder / "a"
+        path.write_bytes(hashlib.shake_128(b"a").digest(5 * MEBIBYTE + 1))
+        put = ("put", str(path), "--name=a", "--copies=1")
+        self.assertIn("1 copy in memory", self.ember(*put))
+        self.assertIn("1 copy on disk", self.ember(*put, "--ack=disk"))  # what was there already, too
+        self.node.kill()
+        self.node.wait()
+        self.start(f"--data={self.folder / 'data'}", "--disk=1GiB")
+        copy = self.folder / "copy"
+        self.ember("get", "--name=a", "--copies=1", "-o", str(copy))
+        self.assertEqual(copy.read_bytes(), path.read_bytes())
+
+    def test_a_node_without_a_disk_acknowledges_nothing_from_it(self):
+        path = self.folder / "a"
+        path.write_bytes(b"a")
+        self.assertIn("disk", self.ember("put", str(path), "--name=a", "--copies=1", "--ack=disk", expect=1))
+        self.ember("match", "--name=a", "--copies=1")  # stored all the same
+        self.ember("put", str(path), "--name=b", "--ack=tape", expect=2)
 
     def test_data_goes_over_grpc_where_the_data_port_is_closed(self):
         self.stop()
