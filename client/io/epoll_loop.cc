@@ -75,7 +75,7 @@ std::unique_ptr<File> EpollLoop::AdoptFile(FileDescriptor fd, std::string path, 
 int EpollLoop::socket_flags() const { return SOCK_NONBLOCK; }
 
 Result<std::unique_ptr<Stream>> EpollLoop::AdoptStream(FileDescriptor fd, std::string peer_name) {
-  SetNoDelay(fd.get());
+  SetUpStream(fd.get());
   auto stream = std::make_unique<EpollStream>(this, std::move(fd), std::move(peer_name));
   EMBER_RETURN_IF_ERROR(stream->socket().Register());
   return std::unique_ptr<Stream>(std::move(stream));

@@ -12,6 +12,11 @@ namespace {
 constexpr int kMaxDrainRounds = 1000;
 constexpr Duration kDrainPoll = milliseconds(5);
 
+// A wait this many spins long says that the next spin may pay. The bound on what is lost: one spin
+// in as many. It must be several, for where processors halt, waking two loops that sleep takes
+// longer than a spin, and neither would ever see the other answer in time.
+constexpr int kSpinsWorthwhile = 10;
+
 }  // namespace
 
 struct LoopBase::SleepAwaiter {
@@ -58,8 +63,7 @@ void LoopBase::Wait() {
   std::optional<Duration> timeout;
   if (next) timeout = std::max<Duration>(Duration::zero(), *next - Now());
   Poll(timeout);
-  // The sleep itself costs its share of this time.
-  spin_pays_ = Now() - start < 2 * spin_;
+  spin_pays_ = Now() - start < kSpinsWorthwhile * spin_;
 }
 
 bool LoopBase::Spin(std::optional<TimePoint> until) {

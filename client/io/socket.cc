@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,6 +14,24 @@ void SetOption(int fd, int level, int option, int value) {
   // Fails only on a descriptor that is no TCP socket, which would be a bug of ours.
   EMBER_CHECK(::setsockopt(fd, level, option, &value, sizeof value) == 0,
               "setsockopt on a TCP socket");
+}
+
+// The address alone, without the port.
+ByteSpan HostOf(const SocketAddress& address) {
+  if (address.family() == AF_INET) {
+    const auto* of = reinterpret_cast<const sockaddr_in*>(address.get());
+    return std::as_bytes(std::span(&of->sin_addr, 1));
+  }
+  const auto* of = reinterpret_cast<const sockaddr_in6*>(address.get());
+  return std::as_bytes(std::span(&of->sin6_addr, 1));
+}
+
+bool IsWithinHost(int fd) {
+  SocketAddress local;
+  SocketAddress remote;
+  return ::getsockname(fd, local.get(), &local.length) == 0 &&
+         ::getpeername(fd, remote.get(), &remote.length) == 0 &&
+         local.family() == remote.family() && std::ranges::equal(HostOf(local), HostOf(remote));
 }
 
 Status BindAndListen(int fd, const SocketAddress& address) {
@@ -61,7 +80,14 @@ Result<FileDescriptor> OpenListenSocket(const Endpoint& endpoint, int flags) {
   return last.WithContext(what);
 }
 
-void SetNoDelay(int fd) { SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
+void SetUpStream(int fd) {
+  SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // Reno: any process may choose it. Refused, the system's own does.
+  constexpr std::string_view kUnpaced = "reno";
+  if (IsWithinHost(fd)) {
+    (void)!::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size());
+  }
+}
 
 uint16_t LocalPort(int fd) {
   SocketAddress address;

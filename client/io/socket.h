@@ -17,8 +17,9 @@ Status ErrnoStatus(std::string_view what, int error);
 Result<FileDescriptor> OpenSocket(int family, int flags);
 // Bound and listening; the first address of the endpoint that can be bound.
 Result<FileDescriptor> OpenListenSocket(const Endpoint& endpoint, int flags);
-// Small frames must not wait for acknowledgements of earlier ones.
-void SetNoDelay(int fd);
+// Of a connected one. Small frames don't wait for acknowledgements of earlier ones; and within one
+// host nothing is paced, whatever the system's congestion control does on networks.
+void SetUpStream(int fd);
 uint16_t LocalPort(int fd);
 // A connect from the ephemeral range to a free port of the same range can meet itself (TCP's
 // simultaneous open); such a connection has no server behind it.

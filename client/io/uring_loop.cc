@@ -283,7 +283,7 @@ std::unique_ptr<File> UringLoop::AdoptFile(FileDescriptor fd, std::string path, 
 }
 
 std::unique_ptr<Stream> UringLoop::AdoptStream(FileDescriptor fd, std::string peer_name) {
-  SetNoDelay(fd.get());
+  SetUpStream(fd.get());
   return std::make_unique<UringStream>(this, std::move(fd), std::move(peer_name));
 }
 

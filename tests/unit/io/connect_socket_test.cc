@@ -1,5 +1,7 @@
 // Connecting where only real sockets can make the trouble.
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "client/io/socket.h"
@@ -27,6 +29,24 @@ class DeafListener {
   FileDescriptor listener_;
   std::vector<FileDescriptor> fillers_;
 };
+
+// bbr's pacing timers cost more CPU there than copying the bytes.
+TEST(SocketTest, StreamsWithinTheHostAreNotPaced) {
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    const FileDescriptor listener = Must(OpenListenSocket({host, 0}, 0));
+    const SocketAddress address = ResolveEndpoint({host, LocalPort(listener.get())})->front();
+    const FileDescriptor client = Must(OpenSocket(address.family(), 0));
+    ASSERT_EQ(::connect(client.get(), address.get(), address.length), 0);
+    const FileDescriptor server(::accept(listener.get(), nullptr, nullptr));
+    for (int fd : {client.get(), server.get()}) {
+      SetUpStream(fd);
+      std::string name(16, '\0');
+      socklen_t length = name.size();
+      ASSERT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
+      EXPECT_STREQ(name.c_str(), "reno");
+    }
+  }
+}
 
 class ConnectSocketTest : public LoopTest {
  protected:
