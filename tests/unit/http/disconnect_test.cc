@@ -5,6 +5,7 @@
 #include <latch>
 
 #include "tests/unit/http/door.h"
+#include "tests/unit/support/sanitized.h"
 
 namespace ember::http {
 namespace {
@@ -12,15 +13,7 @@ namespace {
 using std::chrono::steady_clock;
 
 // Stated bound 100 ms; sanitizer builds on a busy machine get more.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr milliseconds kBound{1000};
-#endif
-#endif
-#if !defined(__has_feature) || \
-    !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-constexpr milliseconds kBound{100};
-#endif
+constexpr milliseconds kBound{kSanitized ? 1000 : 100};
 
 constexpr std::string_view kFirstEvent =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/router/router_fixture.h"
+#include "tests/unit/support/sanitized.h"
 
 namespace ember::router {
 namespace {
@@ -13,16 +14,7 @@ using http::WireMessage;
 using std::chrono::steady_clock;
 
 // Stated bound 100 ms; sanitizer builds on a busy machine get more.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define EMBER_TEST_SLOW 1
-#endif
-#endif
-#ifdef EMBER_TEST_SLOW
-constexpr milliseconds kBound{1000};
-#else
-constexpr milliseconds kBound{100};
-#endif
+constexpr milliseconds kBound{kSanitized ? 1000 : 100};
 
 constexpr std::string_view kFirstEvent =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
