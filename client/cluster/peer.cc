@@ -154,10 +154,6 @@ io::Task<void> Peer::MapMemory(const wire::HelloReply& hello) {
   if (arena.ok() && ArenaOf(hello) == nullptr) arenas_.push_back(*std::move(arena));
 }
 
-bool Peer::Maps(const MappedArena* arena) const {
-  return std::ranges::any_of(arenas_, [&](const auto& a) { return a.get() == arena; });
-}
-
 std::shared_ptr<const MappedArena> Peer::ArenaOf(const wire::HelloReply& hello) const {
   for (const auto& arena : arenas_) {
     if (arena->IsOf(hello)) return arena;

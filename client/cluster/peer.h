@@ -64,7 +64,6 @@ class Peer {
   const Status& last_error() const { return last_error_; }
   // The memory behind a connection with this hello; null when it is not mapped.
   std::shared_ptr<const MappedArena> ArenaOf(const wire::HelloReply& hello) const;
-  bool Maps(const MappedArena* arena) const;
   // Why it is not mapped.
   const Status& map_error() const { return map_error_; }
   const std::string& node_id() const { return node_id_; }

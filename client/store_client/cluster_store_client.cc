@@ -33,16 +33,6 @@ TimePoint DeadlineAfter(TimePoint start, Duration timeout) {
   return start + std::clamp<Duration>(timeout, Duration::zero(), std::chrono::hours(24));
 }
 
-std::shared_ptr<cluster::Peer> PeerThatMaps(const Cluster& cluster,
-                                            const cluster::MappedArena* arena) {
-  for (const auto& node : cluster.nodes) {
-    for (const auto& peer : node->peers()) {
-      if (peer->Maps(arena)) return peer;
-    }
-  }
-  return nullptr;
-}
-
 constexpr Duration kReturnTimeout = seconds(1);
 
 io::Task<Status> Nothing() { co_return OkStatus(); }
@@ -107,9 +97,9 @@ MatchResult ClusterStoreClient::Match(std::span<const SegmentRef> segments, Dura
                                       const MatchOptions& options) {
   const CallScope scope(this);
   const TimePoint start = context_.loop.Now();
-  MatchResult result = std::make_shared<MatchCall>(context_, leases_, segments,
-                                                   DeadlineAfter(start, timeout), options)
-                           ->Run();
+  MatchResult result =
+      std::make_shared<MatchCall>(context_, segments, DeadlineAfter(start, timeout), options)
+          ->Run();
   for (const SegmentMatch& segment : result.segments) {
     metrics_.RecordMiss(ClientMetrics::kMatch, segment.miss);
   }
@@ -154,21 +144,14 @@ InPlaceResult ClusterStoreClient::GetInPlace(std::span<const InPlaceRequest> req
 
 // Leases that no request took along.
 io::Task<void> ClusterStoreClient::SendReturns() {
-  Result<std::shared_ptr<const Cluster>> cluster = co_await membership_.Get(context_.loop.Now());
-  for (const LeaseReturns::Arena& arena : returns_->Pending()) {
-    // A life that is over took its leases along.
-    Bytes frames = returns_->TakeFrames(arena.get());
-    const std::shared_ptr<cluster::Peer> peer =
-        cluster.ok() ? PeerThatMaps(**cluster, arena.get()) : nullptr;
-    if (peer != nullptr) {
-      const auto send = [&](cluster::Connection& connection) -> io::Task<Status> {
-        if (!arena->IsOf(connection.hello())) co_return OkStatus();
-        const ByteSpan parts[] = {frames};
-        co_return co_await connection.SendParts(parts);
-      };
-      (void)co_await peer->Exchange(cluster::Lane::kLoad, context_.loop.Now() + kReturnTimeout,
-                                    send);
-    }
+  for (const LeaseReturns::PeerPtr& peer : returns_->Pending()) {
+    const Bytes frames = returns_->TakeFrames(peer.get());
+    if (frames.empty()) continue;  // a get took them along
+    const ByteSpan parts[] = {frames};
+    // Lost when the node can't be reached; the leases end by themselves.
+    (void)co_await peer->Exchange(
+        cluster::Lane::kLoad, context_.loop.Now() + kReturnTimeout,
+        [&](cluster::Connection& connection) { return connection.SendParts(parts); });
   }
 }
 
@@ -236,7 +219,6 @@ void ClusterStoreClient::Shutdown() {
       std::unique_lock lock(mutex_);
       no_calls_.wait(lock, [this] { return calls_ == 0; });
     }
-    leases_->Close();
     // Runs after whatever the last calls have posted.
     (void)io::RunOnLoop<Status>(*loop_, Nothing);
   });

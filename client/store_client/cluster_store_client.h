@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "client/io/shared_loop.h"
-#include "client/store_client/lease_desk.h"
+#include "client/store_client/call_context.h"
 
 namespace ember {
 
@@ -46,7 +46,6 @@ class ClusterStoreClient final : public StoreClient {
   io::Gate gate_;
   const std::shared_ptr<LeaseReturns> returns_;
   CallContext context_;
-  const std::shared_ptr<LeaseDesk> leases_ = std::make_shared<LeaseDesk>(&context_);
 
   std::once_flag shutdown_;
   std::mutex mutex_;

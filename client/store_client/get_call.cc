@@ -193,7 +193,7 @@ io::Task<Status> GetCall::LoadBatches(cluster::Connection& connection, const Sha
   while (!batch.items.empty()) {
     Batch ahead;
     for (uint32_t index = 0; index < batch.items.size(); ++index) {
-      const Status status = co_await Receive(connection, *share.peer, batch, index, shared);
+      const Status status = co_await Receive(connection, share.peer, batch, index, shared);
       // What comes for the next batch would be taken for another request's answer.
       if (!status.ok()) co_return ahead.items.empty() ? status : connection.Break(status);
       // A node that answers this one will answer the next.
@@ -219,7 +219,6 @@ io::Task<Status> GetCall::Ask(cluster::Connection& connection, const ShardShare&
                          .offset = request.offset.value_or(0),
                          .length = request.offset ? request.buffer.size() : 0});
   }
-  Bytes returns;
   if (in_place) {
     const TimePoint now = context_.loop.Now();
     const auto lease = std::clamp<Duration>(in_place_lease_.value_or(deadline_ - now),
@@ -227,8 +226,8 @@ io::Task<Status> GetCall::Ask(cluster::Connection& connection, const ShardShare&
     get.in_place_lease_ms = static_cast<uint32_t>(ToMilliseconds(lease));
     // The node's clock starts later.
     batch->leased_until = now + milliseconds(get.in_place_lease_ms);
-    returns = context_.returns->TakeFrames(shared.arena.get());
   }
+  const Bytes returns = context_.returns->TakeFrames(share.peer.get());
   const Bytes meta = Encode(get);
   const auto header = wire::EncodeFrameHeader(
       {wire::FrameType::kGet, batch->request_id, static_cast<uint32_t>(meta.size()), 0});
@@ -252,8 +251,9 @@ std::vector<uint32_t> GetCall::NextBatch(const ShardShare& share, bool in_place,
   return batch;
 }
 
-io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster::Peer& peer,
-                                  const Batch& batch, uint32_t index, Shared* shared) {
+io::Task<Status> GetCall::Receive(cluster::Connection& connection,
+                                  const std::shared_ptr<cluster::Peer>& peer, const Batch& batch,
+                                  uint32_t index, Shared* shared) {
   const uint32_t i = batch.items[index];
   Result<cluster::Reply> reply =
       co_await connection.ReadReply(wire::FrameType::kGetReply, batch.request_id);
@@ -269,7 +269,7 @@ io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster
   Item& item = items_[i];
   const MutableByteSpan buffer = requests_[i].buffer;
   if (placed) {
-    const Status status = ReceivePlace(*got, batch.leased_until, shared, &item);
+    const Status status = ReceivePlace(*got, peer, batch.leased_until, shared, &item);
     if (!status.ok()) co_return connection.Break(status);
     if (in_place_lease_ || item.mapped.size() == buffer.size()) {
       item.header = std::move(got->header);
@@ -292,8 +292,8 @@ io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster
   // A copy of another length than was matched can't be what the caller wants.
   EMBER_CO_RETURN_IF_ERROR(co_await connection.SkipPayload());
   context_.hints.Note(requests_[i].ref.key, item.rank, false);
-  Miss(i,
-       got->miss == MissReason::kNone ? MissReason::kLayoutDiffers : MissReasonAt(peer, got->miss));
+  Miss(i, got->miss == MissReason::kNone ? MissReason::kLayoutDiffers
+                                         : MissReasonAt(*peer, got->miss));
   if (Exhausted(item)) {
     item.stage = Stage::kMissed;
     cut_ = std::min<size_t>(cut_, i);
@@ -301,12 +301,12 @@ io::Task<Status> GetCall::Receive(cluster::Connection& connection, const cluster
   co_return OkStatus();
 }
 
-Status GetCall::ReceivePlace(const wire::GetReply& got, TimePoint leased_until, Shared* shared,
-                             Item* item) {
+Status GetCall::ReceivePlace(const wire::GetReply& got, const std::shared_ptr<cluster::Peer>& peer,
+                             TimePoint leased_until, Shared* shared, Item* item) {
   // Whatever else is wrong, the lease goes back.
   if (shared->lease == nullptr || shared->lease->id() != got.lease_id) {
-    shared->lease =
-        std::make_shared<ReadLease>(shared->arena, got.lease_id, leased_until, context_.returns);
+    shared->lease = std::make_shared<ReadLease>(shared->arena, peer, got.lease_id, leased_until,
+                                                context_.returns);
   }
   const std::optional<ByteSpan> mapped = shared->arena->At(got.place);
   if (!mapped || got.offset != 0) return UnavailableError("a place outside of the shared memory");

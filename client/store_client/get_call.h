@@ -60,7 +60,7 @@ class GetCall {
   };
   // The shard's memory, when it is mapped, and the newest lease on it.
   struct Shared {
-    LeaseReturns::Arena arena;
+    std::shared_ptr<const cluster::MappedArena> arena;
     std::shared_ptr<const ReadLease> lease;
   };
 
@@ -74,13 +74,14 @@ class GetCall {
   io::Task<Status> LoadOn(cluster::Connection& connection, const ShardShare& share);
   io::Task<Status> LoadBatches(cluster::Connection& connection, const ShardShare& share,
                                Shared* shared);
-  io::Task<Status> Receive(cluster::Connection& connection, const cluster::Peer& peer,
-                           const Batch& batch, uint32_t index, Shared* shared);
+  io::Task<Status> Receive(cluster::Connection& connection,
+                           const std::shared_ptr<cluster::Peer>& peer, const Batch& batch,
+                           uint32_t index, Shared* shared);
   io::Task<Status> Ask(cluster::Connection& connection, const ShardShare& share,
                        const Shared& shared, size_t* next, Batch* batch) const;
   std::vector<uint32_t> NextBatch(const ShardShare& share, bool in_place, size_t* next) const;
-  Status ReceivePlace(const wire::GetReply& got, TimePoint leased_until, Shared* shared,
-                      Item* item);
+  Status ReceivePlace(const wire::GetReply& got, const std::shared_ptr<cluster::Peer>& peer,
+                      TimePoint leased_until, Shared* shared, Item* item);
 
   // On the caller's thread.
   void CopyMapped();

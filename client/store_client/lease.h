@@ -2,48 +2,35 @@
 //
 // Move-only; releasing (or destroying) it never blocks and may come from any thread, also after the
 // client is gone. A lease ends by itself at its deadline, when its connection breaks, and with the
-// client; so a Get under a lease may still miss, and says why.
+// client; so a Get under a lease may still miss, and says why. (Over gRPC, which knows no
+// connections, it ends at its deadline only.)
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <vector>
+#include <functional>
+#include <utility>
 
 namespace ember {
 
-namespace cluster {
-class Peer;
-}
-class LeaseDesk;
-
 class Lease {
  public:
-  // One shard's part of it.
-  struct Part {
-    std::shared_ptr<cluster::Peer> peer;
-    uint64_t id = 0;
-  };
-
   Lease() = default;
-  Lease(std::weak_ptr<LeaseDesk> desk, std::vector<Part> parts)
-      : desk_(std::move(desk)), parts_(std::move(parts)) {}
-  Lease(Lease&& other) noexcept : desk_(std::move(other.desk_)), parts_(std::move(other.parts_)) {
-    other.parts_.clear();
-  }
+  // `release` tells the nodes, some time soon; under the conditions above. It is called once.
+  explicit Lease(std::function<void()> release) : release_(std::move(release)) {}
+  Lease(Lease&& other) noexcept : release_(std::exchange(other.release_, nullptr)) {}
   Lease& operator=(Lease&& other) noexcept {
-    std::swap(desk_, other.desk_);
-    std::swap(parts_, other.parts_);
+    std::swap(release_, other.release_);
     return *this;
   }
   ~Lease() { Release(); }
 
-  void Release();
+  void Release() {
+    if (const auto release = std::exchange(release_, nullptr)) release();
+  }
   // Some node gave one: not when nothing was there, or when the nodes' bounds were reached.
-  bool held() const { return !parts_.empty(); }
+  bool held() const { return release_ != nullptr; }
 
  private:
-  std::weak_ptr<LeaseDesk> desk_;
-  std::vector<Part> parts_;
+  std::function<void()> release_;
 };
 
 }  // namespace ember

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "proto/wire/frame.h"
+#include "proto/wire/messages.h"
 
 namespace ember {
 namespace {
@@ -13,13 +13,13 @@ constexpr Duration kLinger = milliseconds(5);
 
 }  // namespace
 
-void LeaseReturns::Add(const Arena& arena, uint64_t lease_id) {
+void LeaseReturns::Add(const PeerPtr& peer, uint64_t lease_id) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   if (returns_.empty()) oldest_ = std::chrono::steady_clock::now();
   // Reads in a row must not wake the thread each time.
   if (std::exchange(idle_, false)) wake_.notify_one();
-  returns_.push_back({arena, lease_id});
+  returns_.push_back({peer, lease_id});
   if (thread_.joinable()) return;
   try {
     thread_ = std::thread([this] { Run(); });
@@ -28,11 +28,11 @@ void LeaseReturns::Add(const Arena& arena, uint64_t lease_id) {
   }
 }
 
-Bytes LeaseReturns::TakeFrames(const cluster::MappedArena* arena) {
+Bytes LeaseReturns::TakeFrames(const cluster::Peer* peer) {
   Bytes frames;
   const std::lock_guard lock(mutex_);
   std::erase_if(returns_, [&](const Return& r) {
-    if (r.arena.get() != arena) return false;
+    if (r.peer.get() != peer) return false;
     wire::AppendFrameHead(wire::FrameType::kRelease, /*request_id=*/0,
                           Encode(wire::Release{r.lease_id}), /*payload_length=*/0, &frames);
     return true;
@@ -40,13 +40,13 @@ Bytes LeaseReturns::TakeFrames(const cluster::MappedArena* arena) {
   return frames;
 }
 
-std::vector<LeaseReturns::Arena> LeaseReturns::Pending() {
-  std::vector<Arena> arenas;
+std::vector<LeaseReturns::PeerPtr> LeaseReturns::Pending() {
+  std::vector<PeerPtr> peers;
   const std::lock_guard lock(mutex_);
   for (const Return& r : returns_) {
-    if (std::ranges::find(arenas, r.arena) == arenas.end()) arenas.push_back(r.arena);
+    if (std::ranges::find(peers, r.peer) == peers.end()) peers.push_back(r.peer);
   }
-  return arenas;
+  return peers;
 }
 
 void LeaseReturns::Run() {

@@ -1,9 +1,9 @@
-// LeaseReturns: leases on segments in a node's shared memory that are done with, on their way back.
+// LeaseReturns: leases that are done with, of matches and of reads in place, on their way back.
 //
 // Operation: a message of its own for each release would cost more than the read itself. So a
-// release waits for the next request to the same shard and goes before it in the same write; when
-// none comes within a few milliseconds, a thread of its own has it sent. The thread starts with the
-// first lease.
+// release waits for the next get of the same shard and goes before it in the same write; when none
+// comes within a few milliseconds, a thread of its own has it sent. The thread starts with the
+// first release.
 // Concurrency: any thread. Life: shared by the client and the leases that its callers hold; after
 // Close nothing is sent, for the leases have ended with the client's connections.
 #pragma once
@@ -15,14 +15,18 @@
 #include <thread>
 #include <vector>
 
-#include "client/cluster/mapped_arena.h"
+#include "proto/base/bytes.h"
 #include "proto/base/time.h"
 
 namespace ember {
 
+namespace cluster {
+class Peer;
+}
+
 class LeaseReturns {
  public:
-  using Arena = std::shared_ptr<const cluster::MappedArena>;
+  using PeerPtr = std::shared_ptr<cluster::Peer>;
 
   // `flush` is called on the thread; it arranges that what is Pending is taken and sent soon.
   explicit LeaseReturns(std::function<void()> flush) : flush_(std::move(flush)) {}
@@ -30,18 +34,18 @@ class LeaseReturns {
   LeaseReturns& operator=(const LeaseReturns&) = delete;
   ~LeaseReturns() { Close(); }
 
-  void Add(const Arena& arena, uint64_t lease_id);
+  void Add(const PeerPtr& peer, uint64_t lease_id);
   // The release frames for this shard, to be sent on any of its connections; empty when there are
-  // none. They are gone from here.
-  Bytes TakeFrames(const cluster::MappedArena* arena);
+  // none. They are gone from here. One for a life of the node that is over means nothing to it.
+  Bytes TakeFrames(const cluster::Peer* peer);
   // The shards that something is to be sent to.
-  std::vector<Arena> Pending();
+  std::vector<PeerPtr> Pending();
   // Idempotent; waits for a running `flush`.
   void Close();
 
  private:
   struct Return {
-    Arena arena;
+    PeerPtr peer;
     uint64_t lease_id;
   };
 

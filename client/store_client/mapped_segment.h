@@ -12,6 +12,7 @@
 
 #include <memory>
 
+#include "client/cluster/mapped_arena.h"
 #include "client/store_client/lease_returns.h"
 #include "proto/model/segment.h"
 
@@ -20,19 +21,24 @@ namespace ember {
 // What keeps segments of one Get in place; its end gives the lease back.
 class ReadLease {
  public:
-  ReadLease(LeaseReturns::Arena arena, uint64_t id, TimePoint deadline,
-            std::shared_ptr<LeaseReturns> returns)
-      : arena_(std::move(arena)), id_(id), deadline_(deadline), returns_(std::move(returns)) {}
+  ReadLease(std::shared_ptr<const cluster::MappedArena> arena, LeaseReturns::PeerPtr peer,
+            uint64_t id, TimePoint deadline, std::shared_ptr<LeaseReturns> returns)
+      : arena_(std::move(arena)),
+        peer_(std::move(peer)),
+        id_(id),
+        deadline_(deadline),
+        returns_(std::move(returns)) {}
   ReadLease(const ReadLease&) = delete;
   ReadLease& operator=(const ReadLease&) = delete;
-  ~ReadLease() { returns_->Add(arena_, id_); }
+  ~ReadLease() { returns_->Add(peer_, id_); }
 
   uint64_t id() const { return id_; }
   // Of this process's clock, and not after the node's own.
   TimePoint deadline() const { return deadline_; }
 
  private:
-  const LeaseReturns::Arena arena_;
+  const std::shared_ptr<const cluster::MappedArena> arena_;  // keeps the mapping
+  const LeaseReturns::PeerPtr peer_;
   const uint64_t id_;
   const TimePoint deadline_;
   const std::shared_ptr<LeaseReturns> returns_;

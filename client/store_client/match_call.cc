@@ -15,11 +15,9 @@ uint32_t LeaseMs(Duration lease) {
 
 }  // namespace
 
-MatchCall::MatchCall(CallContext& context, std::shared_ptr<LeaseDesk> desk,
-                     std::span<const SegmentRef> segments, TimePoint deadline,
+MatchCall::MatchCall(CallContext& context, std::span<const SegmentRef> segments, TimePoint deadline,
                      const MatchOptions& options)
     : context_(context),
-      desk_(std::move(desk)),
       segments_(segments.begin(), segments.end()),
       deadline_(deadline),
       options_(options),
@@ -134,7 +132,7 @@ io::Task<Status> MatchCall::AskOn(cluster::Connection& connection, const Questio
 
 void MatchCall::TakeLease(const std::shared_ptr<cluster::Peer>& peer, uint64_t lease_id) {
   if (lease_id == 0) return;
-  if (finished_) return desk_->Release({{peer, lease_id}});  // nobody would
+  if (finished_) return context_.returns->Add(peer, lease_id);  // nobody would
   leases_.push_back({peer, lease_id});
 }
 
@@ -162,7 +160,11 @@ void MatchCall::Finish() {
          result_.segments[result_.usable].miss == MissReason::kNone) {
     ++result_.usable;
   }
-  if (!leases_.empty()) result_.lease = Lease(desk_, std::move(leases_));
+  if (!leases_.empty()) {
+    result_.lease = Lease([returns = context_.returns, leases = std::move(leases_)] {
+      for (const ShardLease& lease : leases) returns->Add(lease.peer, lease.id);
+    });
+  }
   call_.Finish();
 }
 

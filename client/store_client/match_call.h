@@ -8,14 +8,13 @@
 #include <memory>
 
 #include "client/store_client/call_context.h"
-#include "client/store_client/lease_desk.h"
 
 namespace ember {
 
 class MatchCall : public std::enable_shared_from_this<MatchCall> {
  public:
-  MatchCall(CallContext& context, std::shared_ptr<LeaseDesk> desk,
-            std::span<const SegmentRef> segments, TimePoint deadline, const MatchOptions& options);
+  MatchCall(CallContext& context, std::span<const SegmentRef> segments, TimePoint deadline,
+            const MatchOptions& options);
   // Blocks. Not on the loop's thread.
   MatchResult Run();
 
@@ -23,6 +22,12 @@ class MatchCall : public std::enable_shared_from_this<MatchCall> {
   struct Question {  // to one owner
     std::vector<uint32_t> segments;
     std::vector<uint8_t> ranks;  // the owner's place among each segment's owners
+  };
+
+  // One shard's part of the lease.
+  struct ShardLease {
+    std::shared_ptr<cluster::Peer> peer;
+    uint64_t id;
   };
 
   io::Task<void> Begin();
@@ -38,7 +43,6 @@ class MatchCall : public std::enable_shared_from_this<MatchCall> {
   void Finish();
 
   CallContext& context_;
-  const std::shared_ptr<LeaseDesk> desk_;
   const std::vector<SegmentRef> segments_;
   const TimePoint deadline_;
   const MatchOptions options_;
@@ -46,7 +50,7 @@ class MatchCall : public std::enable_shared_from_this<MatchCall> {
   std::vector<uint32_t> open_;  // owners still to answer, per segment
   size_t undecided_;
   MatchResult result_;
-  std::vector<Lease::Part> leases_;
+  std::vector<ShardLease> leases_;
   bool finished_ = false;
   io::SharedLoop::Call call_;
 };
