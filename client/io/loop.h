@@ -33,7 +33,8 @@ class Loop : public Clock {
   // function posted, a coroutine that is ready or waits, a timer).
   virtual bool HasWork();
   // How long to look for completions, again and again, before the thread is put to sleep. Not done
-  // while nothing has come that soon lately. 0, the default: never. Before the first run.
+  // after a wait of ten times as long, until one was shorter. 0, the default: never. Before the
+  // first run.
   virtual void set_spin(Duration /*spin*/) {}
   // Runs `fn` on the loop's thread, soon, in order of posting. Any thread; wakes the loop. Once Run
   // has returned, `fn` is dropped unrun.

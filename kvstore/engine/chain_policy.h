@@ -8,14 +8,17 @@
 // to tail; the second term turns that order round, for a tail without its head is useless. A
 // frequency (of the sketch, so it outlives the segment) that is twice as high is worth as much as
 // being used later by n uses. Density is the cost of recomputing a byte, a*n per size, against the
-// mean.
+// (geometric) mean.
 // The share b*n*context of that cost is left out: it grows along the chain, so it would keep tails
 // rather than heads. See the README for what each term was measured to bring.
 //
-// Memory: two words and the links of a tree in each segment's hook. Each call is O(log n).
+// Memory: three words and the links of a tree in each segment's hook. Each call is O(log n), and
+// the use of a chain from head to tail O(1) a segment: each is worth a little less than the one
+// before.
 #pragma once
 
 #include <boost/intrusive/set.hpp>
+#include <optional>
 
 #include "kvstore/engine/eviction_policy.h"
 #include "kvstore/engine/use_sketch.h"
@@ -39,13 +42,16 @@ class ChainPolicy final : public EvictionPolicy {
     }
   };
 
-  void Use(EvictionHook* hook);
-  double LogDensity(const EvictionHook& hook) const;
+  using Order = boost::intrusive::multiset<EvictionHook, boost::intrusive::compare<LessWorth>>;
 
-  boost::intrusive::multiset<EvictionHook, boost::intrusive::compare<LessWorth>> order_;
+  void Use(EvictionHook* hook);
+  double Bonus(const EvictionHook& hook) const;
+
+  Order order_;
+  Order::iterator last_added_ = order_.end();
   UseSketch sketch_;
   uint64_t uses_ = 0;
-  double mean_density_ = 0;  // tokens per byte
+  std::optional<double> mean_log_density_;  // log2 of tokens per byte
 };
 
 }  // namespace ember::kv

@@ -31,6 +31,7 @@ struct EvictionHook : EvictionLinks {
   EvictionHook* older = nullptr;
   int64_t worth = 0;  // larger = rather kept; comparable among the segments of a policy
   uint64_t last_use = 0;
+  float log_density = 0;
   uint8_t uses = 0;
   uint8_t queue = 0;
   bool tracked = false;
