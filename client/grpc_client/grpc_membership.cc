@@ -28,7 +28,7 @@ Result<cluster::View> ViewOf(const rpc::StoreStatus& status) {
 
 GrpcMembership::GrpcMembership(const std::vector<io::Endpoint>& addresses) {
   for (const io::Endpoint& address : addresses)
-    nodes_.push_back(std::make_unique<GrpcNode>(address));
+    nodes_.push_back(std::make_shared<GrpcNode>(address));
 }
 
 std::vector<Result<rpc::StoreStatus>> GrpcMembership::AskAll(TimePoint deadline) {
@@ -52,14 +52,14 @@ Result<std::shared_ptr<const GrpcCluster>> GrpcMembership::Get(TimePoint deadlin
   const auto statuses = AskAll(std::min(deadline, now + kViewTimeout));
   auto cluster = std::make_shared<GrpcCluster>();
   cluster->learned = now;
-  std::map<std::string, GrpcNode*> by_id;
+  std::map<std::string, std::shared_ptr<GrpcNode>> by_id;
   Status why = UnavailableError("no node answers");
   for (size_t i = 0; i < statuses.size(); ++i) {
     if (!statuses[i].ok()) {
       why = statuses[i].status().WithContext("node " + nodes_[i]->endpoint().ToString());
       continue;
     }
-    by_id[statuses[i]->node_id()] = nodes_[i].get();
+    by_id[statuses[i]->node_id()] = nodes_[i];
     Result<cluster::View> view = ViewOf(*statuses[i]);
     if (view.ok() && view->number >= cluster->view.number) cluster->view = *std::move(view);
   }

@@ -13,7 +13,7 @@ namespace ember {
 // The members, and how each is reached; null: its gRPC address was not given, or does not answer.
 struct GrpcCluster {
   cluster::View view;
-  std::vector<GrpcNode*> nodes;
+  std::vector<std::shared_ptr<GrpcNode>> nodes;
   TimePoint learned;
 };
 
@@ -21,8 +21,7 @@ class GrpcMembership {
  public:
   explicit GrpcMembership(const std::vector<io::Endpoint>& addresses);
 
-  // The nodes it names live as long as this. kCancelled after Close; else the last node's error
-  // when none answers.
+  // kCancelled after Close; else the last node's error when none answers.
   Result<std::shared_ptr<const GrpcCluster>> Get(TimePoint deadline);
   std::vector<StoreClient::NodeState> States();
   // Ends what is running on the nodes, and whatever comes later.
@@ -31,7 +30,7 @@ class GrpcMembership {
  private:
   std::vector<Result<rpc::StoreStatus>> AskAll(TimePoint deadline);
 
-  std::vector<std::unique_ptr<GrpcNode>> nodes_;
+  std::vector<std::shared_ptr<GrpcNode>> nodes_;
   std::mutex mutex_;
   bool closed_ = false;  // under mutex_, as what follows
   std::shared_ptr<const GrpcCluster> cluster_;

@@ -5,7 +5,7 @@
 namespace ember {
 namespace {
 
-constexpr Duration kReportTimeout = seconds(1);
+constexpr Duration kNoteTimeout = seconds(1);  // of what no caller waits for
 
 std::shared_ptr<grpc::Channel> ChannelTo(const io::Endpoint& endpoint) {
   grpc::ChannelArguments arguments;
@@ -115,8 +115,14 @@ Result<rpc::PutSegmentsReply> GrpcNode::Put(
   return reply;
 }
 
+Status GrpcNode::Release(const rpc::ReleaseLeasesRequest& request) {
+  Call call(this, std::chrono::steady_clock::now() + kNoteTimeout);
+  rpc::ReleaseLeasesReply reply;
+  return FromGrpc(data_->Release(&call.context, request, &reply));
+}
+
 void GrpcNode::ReportCorrupt(const rpc::ReportCorruptRequest& request) {
-  Call call(this, std::chrono::steady_clock::now() + kReportTimeout);
+  Call call(this, std::chrono::steady_clock::now() + kNoteTimeout);
   rpc::ReportCorruptReply reply;
   // Lost when the node can't be reached; the next reader reports again.
   (void)data_->ReportCorrupt(&call.context, request, &reply);

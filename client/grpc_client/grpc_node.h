@@ -28,7 +28,9 @@ class GrpcNode {
   Result<rpc::PutSegmentsReply> Put(
       TimePoint deadline,
       const std::function<void(const std::function<bool(const rpc::PutPiece&)>&)>& feed);
-  // Nobody waits for an answer.
+  // Within a second.
+  Status Release(const rpc::ReleaseLeasesRequest& request);
+  // Within a second; nobody needs the answer.
   void ReportCorrupt(const rpc::ReportCorruptRequest& request);
   void Cancel();
 

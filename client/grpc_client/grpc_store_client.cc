@@ -5,6 +5,7 @@
 #include <future>
 #include <map>
 
+#include "client/grpc_client/grpc_lease_returns.h"
 #include "client/grpc_client/grpc_membership.h"
 #include "client/grpc_client/segment_pieces.h"
 #include "client/store_client/call_context.h"
@@ -72,6 +73,7 @@ class GrpcStoreClient final : public StoreClient {
 
   const GrpcStoreClientOptions options_;
   GrpcMembership membership_;
+  const std::shared_ptr<GrpcLeaseReturns> returns_ = std::make_shared<GrpcLeaseReturns>();
   std::mutex mutex_;
   std::condition_variable no_calls_;
   uint32_t calls_ = 0;  // under mutex_
@@ -90,9 +92,8 @@ Result<std::unique_ptr<StoreClient>> MakeGrpcStoreClient(GrpcStoreClientOptions 
 
 // ---- match
 
-// Gives no lease.
 MatchResult GrpcStoreClient::Match(std::span<const SegmentRef> segments, Duration timeout,
-                                   const MatchOptions&) {
+                                   const MatchOptions& options) {
   const CallScope scope(this);
   const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
   MatchResult result;
@@ -105,6 +106,7 @@ MatchResult GrpcStoreClient::Match(std::span<const SegmentRef> segments, Duratio
     for (size_t member : owners.Of(segments[i])) shares[member].push_back(i);
   }
   std::vector<SegmentMatch> found(segments.size(), {.miss = MissReason::kNeverStored});
+  std::vector<GrpcLeaseReturns::Return> leases;
   std::mutex mutex;
   const auto note = [&](uint32_t i, MissReason miss, uint64_t bytes) {
     SegmentMatch& segment = found[i];
@@ -113,15 +115,20 @@ MatchResult GrpcStoreClient::Match(std::span<const SegmentRef> segments, Duratio
     segment.miss = miss == MissReason::kNone ? miss : MoreTelling(segment.miss, miss);
   };
   ForEach(shares, [&](size_t member, const std::vector<uint32_t>& items) {
-    GrpcNode* node = (*cluster)->nodes[member];
+    const std::shared_ptr<GrpcNode>& node = (*cluster)->nodes[member];
     for (size_t at = 0; at < items.size(); at += wire::kMaxKeysPerBatch) {
       const auto batch =
           std::span(items).subspan(at, std::min(items.size() - at, wire::kMaxKeysPerBatch));
       rpc::MatchSegmentsRequest request;
+      request.set_lease_ms(LeaseMs(options.lease));
       for (uint32_t i : batch) request.add_names(NameBytes(segments[i]));
       const Result<rpc::MatchSegmentsReply> reply =
           node == nullptr ? UnavailableError("") : node->Match(request, deadline);
       const std::lock_guard lock(mutex);
+      if (reply.ok() && reply->leases_size() > 0) {
+        leases.push_back({node, {}});
+        *leases.back().leases.mutable_leases() = reply->leases();
+      }
       for (size_t k = 0; k < batch.size(); ++k) {
         if (!reply.ok()) {
           note(batch[k], MissReasonOf(reply.status()), 0);
@@ -138,6 +145,10 @@ MatchResult GrpcStoreClient::Match(std::span<const SegmentRef> segments, Duratio
          result.segments[result.usable].miss == MissReason::kNone) {
     ++result.usable;
   }
+  if (!leases.empty()) {
+    result.lease =
+        Lease([returns = returns_, leases = std::move(leases)] { returns->Add(leases); });
+  }
   return result;
 }
 
@@ -148,7 +159,7 @@ void GrpcStoreClient::Load(const GrpcCluster& cluster, size_t member,
                            const std::vector<uint32_t>& items, std::span<const GetRequest> requests,
                            const LayoutDigest& layout, TimePoint deadline,
                            GetResult* result) const {
-  GrpcNode* node = cluster.nodes[member];
+  const std::shared_ptr<GrpcNode>& node = cluster.nodes[member];
   const auto miss = [&](uint32_t i, MissReason reason) {
     result->misses[i] = MoreTelling(result->misses[i], reason);
   };
@@ -158,7 +169,12 @@ void GrpcStoreClient::Load(const GrpcCluster& cluster, size_t member,
     rpc::GetSegmentsRequest request;
     const size_t first = done;
     for (size_t k = first; k < items.size() && k - first < wire::kMaxKeysPerBatch; ++k) {
-      request.add_items()->set_name(NameBytes(requests[items[k]].ref));
+      const GetRequest& wanted = requests[items[k]];
+      rpc::GetSegment* item = request.add_items();
+      item->set_name(NameBytes(wanted.ref));
+      if (!wanted.offset) continue;
+      item->set_offset(*wanted.offset);
+      item->set_length(wanted.buffer.size());
     }
     PieceReceiver receiver(layout);
     status = node->Get(request, deadline, [&](const rpc::GetPiece& piece) {
@@ -196,26 +212,23 @@ void GrpcStoreClient::Load(const GrpcCluster& cluster, size_t member,
 GetResult GrpcStoreClient::Get(std::span<const GetRequest> requests, const LayoutDigest& layout,
                                Duration timeout) {
   const CallScope scope(this);
-  const TimePoint start = std::chrono::steady_clock::now(), deadline = start + timeout;
+  const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
   GetResult result;
+  for (const GetRequest& request : requests) {
+    EMBER_CHECK(!request.offset || !request.buffer.empty(), "a range has bytes");
+  }
   result.headers.resize(requests.size());
   result.misses.assign(requests.size(), MissReason::kLostNode);
   const auto cluster = membership_.Get(deadline);
   if (!cluster.ok()) return result;
   result.misses.assign(requests.size(), MissReason::kNeverStored);
-  size_t cut = requests.size();
-  // Whole segments only: what can't be verified is not worth this detour.
-  for (size_t i = 0; i < cut; ++i) {
-    if (requests[i].offset) cut = i;
-  }
-  for (size_t i = cut; i < requests.size(); ++i) result.misses[i] = MissReason::kLayoutDiffers;
   std::vector<std::vector<size_t>> owners;
   OwnerList list((*cluster)->view, options_.copies);
   for (const GetRequest& request : requests) owners.push_back(list.Of(request.ref));
   std::vector<bool> here(requests.size());
   for (size_t rank = 0; rank < options_.copies; ++rank) {
     Shares shares;
-    for (uint32_t i = 0; i < cut; ++i) {
+    for (uint32_t i = 0; i < requests.size(); ++i) {
       if (!here[i] && rank < owners[i].size()) shares[owners[i][rank]].push_back(i);
     }
     if (shares.empty()) break;
@@ -238,12 +251,13 @@ GetResult GrpcStoreClient::Get(std::span<const GetRequest> requests, const Layou
 
 // ---- put
 
-// What the owner lacks of these, in one stream.
+// What the owner lacks of these, in one stream; of what it has, the header where it is to make it
+// durable.
 Status GrpcStoreClient::Push(const GrpcCluster& cluster, size_t member,
                              std::span<const uint32_t> items, std::span<const PutRequest> requests,
                              const std::vector<Bytes>& headers, AckLevel ack, TimePoint deadline,
                              std::mutex* mutex, std::vector<PutOutcome>* outcomes) const {
-  GrpcNode* node = cluster.nodes[member];
+  const std::shared_ptr<GrpcNode>& node = cluster.nodes[member];
   if (node == nullptr) {
     return UnavailableError("node " + cluster.view.members[member].id +
                             " is not among the gRPC addresses, or does not answer");
@@ -252,33 +266,36 @@ Status GrpcStoreClient::Push(const GrpcCluster& cluster, size_t member,
   for (uint32_t i : items) question.add_names(NameBytes(requests[i].ref));
   const Result<rpc::MatchSegmentsReply> known = node->Match(question, deadline);
   if (!known.ok()) return known.status();
-  std::vector<uint32_t> lacking;
+  std::vector<uint32_t> sent;
+  std::vector<ByteSpan> payloads;
   for (size_t k = 0; k < items.size(); ++k) {
-    if (known->segments(static_cast<int>(k)).miss() != 0) {
-      lacking.push_back(items[k]);
+    const bool has = known->segments(static_cast<int>(k)).miss() == 0;
+    if (!has || ack == AckLevel::kDisk) {
+      sent.push_back(items[k]);
+      payloads.push_back(has ? ByteSpan() : requests[items[k]].payload);
       continue;
     }
     const std::lock_guard lock(*mutex);
     ++(*outcomes)[items[k]].copies;
   }
-  if (lacking.empty()) return OkStatus();
+  if (sent.empty()) return OkStatus();
   const Result<rpc::PutSegmentsReply> reply =
       node->Put(deadline, [&](const std::function<bool(const rpc::PutPiece&)>& write) {
         rpc::PutPiece first;
         first.mutable_options()->set_ack(static_cast<uint32_t>(ack));
         if (!write(first)) return;
-        for (uint32_t i : lacking) {
-          if (!SendPieces(headers[i], requests[i].payload, write)) return;
+        for (size_t k = 0; k < sent.size(); ++k) {
+          if (!SendPieces(headers[sent[k]], payloads[k], write)) return;
         }
       });
   if (!reply.ok()) return reply.status();
-  if (reply->verdicts_size() != static_cast<int>(lacking.size())) {
+  if (reply->verdicts_size() != static_cast<int>(sent.size())) {
     return UnavailableError("a put reply of another length");
   }
   const std::lock_guard lock(*mutex);
-  for (size_t k = 0; k < lacking.size(); ++k) {
+  for (size_t k = 0; k < sent.size(); ++k) {
     const rpc::PutVerdict& verdict = reply->verdicts(static_cast<int>(k));
-    PutOutcome& outcome = (*outcomes)[lacking[k]];
+    PutOutcome& outcome = (*outcomes)[sent[k]];
     outcome.was_there = outcome.was_there && verdict.had();
     const StatusCode code = StatusCodeFromWire(verdict.code());
     if (code == StatusCode::kOk) {
@@ -355,6 +372,7 @@ std::vector<StoreClient::NodeState> GrpcStoreClient::Nodes() {
 }
 
 void GrpcStoreClient::Shutdown() {
+  returns_->Close();
   membership_.Close();
   std::unique_lock lock(mutex_);
   no_calls_.wait(lock, [this] { return calls_ == 0; });

@@ -45,7 +45,7 @@ Result<bool> PieceReceiver::Take(const rpc::GetPiece& piece, const GetRequest& r
     miss_ = MissReasonFromWire(static_cast<uint8_t>(std::min(piece.miss(), 255u)));
   }
   const ByteSpan chunk = AsBytes(piece.chunk());
-  if (!chunk.empty() && piece.offset() != received_) {
+  if (!chunk.empty() && piece.offset() != request.offset.value_or(0) + received_) {
     return UnavailableError("a piece out of its order");
   }
   // A copy of another length than was matched can't be what the caller wants; it is taken to its
@@ -64,9 +64,7 @@ MissReason PieceReceiver::Verify(const GetRequest& request, SegmentHeader* heade
   if (received != request.buffer.size()) return MissReason::kLayoutDiffers;
   const MissReason why = OpenHeader(AsBytes(encoded), request.ref, request.tokens, layout_, header);
   if (why != MissReason::kNone) return why;
-  const bool intact =
-      header->payload_length == received && Xxh3Of(request.buffer) == header->checksum;
-  return intact ? MissReason::kNone : MissReason::kCorrupt;
+  return IsIntact(request, *header) ? MissReason::kNone : MissReason::kCorrupt;
 }
 
 }  // namespace ember

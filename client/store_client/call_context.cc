@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "client/cluster/placement.h"
+#include "proto/wire/limits.h"
 
 namespace ember {
 namespace {
@@ -31,6 +32,11 @@ const std::vector<size_t>& OwnerList::Of(const SegmentRef& segment) {
     owners_ = cluster::Owners(view_, ns_, placement_, copies_);
   }
   return owners_;
+}
+
+uint32_t LeaseMs(Duration lease) {
+  const auto ms = std::chrono::ceil<milliseconds>(lease).count();
+  return static_cast<uint32_t>(std::clamp<int64_t>(ms, 0, wire::kMaxLeaseMs));
 }
 
 MissReason MissReasonOf(const Status& status) {

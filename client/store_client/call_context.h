@@ -71,6 +71,9 @@ std::vector<ShardShare> ShareByShard(const cluster::NodePeers& node, std::vector
   return shares;
 }
 
+// As requests carry it: rounded up to milliseconds, at most wire::kMaxLeaseMs; 0: no lease.
+uint32_t LeaseMs(Duration lease);
+
 // Why a segment is missed when its owner could not be asked.
 MissReason MissReasonOf(const Status& status);
 

@@ -333,8 +333,9 @@ void GetCall::Verify(uint32_t i) {
   MissReason why = WhyNot(i, &header);
   if (why == MissReason::kNone) {
     item.stage = Stage::kVerified;
-    result_.bytes += header.payload_length;
-    if (item.lease != nullptr) mapped_bytes_ += header.payload_length;
+    const uint64_t bytes = in_place_lease_ ? header.payload_length : requests_[i].buffer.size();
+    result_.bytes += bytes;
+    if (item.lease != nullptr) mapped_bytes_ += bytes;
     if (!in_place_lease_) item.lease = nullptr;
     result_.headers[i] = std::move(header);
     return;
@@ -359,20 +360,10 @@ MissReason GetCall::WhyNot(uint32_t i, SegmentHeader* header) const {
   const GetRequest& request = requests_[i];
   const MissReason why = OpenHeader(items_[i].header, request.ref, request.tokens, layout_, header);
   if (why != MissReason::kNone) return why;
-  return Intact(i, *header) ? MissReason::kNone : MissReason::kCorrupt;
-}
-
-bool GetCall::Intact(uint32_t i, const SegmentHeader& header) const {
-  if (in_place_lease_) return header.payload_length == items_[i].mapped.size();
-  const GetRequest& request = requests_[i];
-  const uint64_t size = request.buffer.size();
-  if (size != header.payload_length) {
-    return request.offset && *request.offset <= header.payload_length &&
-           size <= header.payload_length - *request.offset;
-  }
-  if (request.offset.value_or(0) != 0) return false;
-  const std::optional<Checksum>& received = items_[i].checksum;
-  return (received ? *received : Xxh3Of(request.buffer)) == header.checksum;
+  const Item& item = items_[i];
+  const bool intact = in_place_lease_ ? header->payload_length == item.mapped.size()
+                                      : IsIntact(request, *header, item.checksum);
+  return intact ? MissReason::kNone : MissReason::kCorrupt;
 }
 
 MappedSegment GetCall::TakeSegment(uint32_t i, SegmentHeader header) {

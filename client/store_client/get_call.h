@@ -87,7 +87,6 @@ class GetCall {
   void CopyMapped();
   void Verify(uint32_t item);
   MissReason WhyNot(uint32_t item, SegmentHeader* header) const;
-  bool Intact(uint32_t item, const SegmentHeader& header) const;
   void Settle();
 
   void MissAll(const std::vector<uint32_t>& items, const Status& status);

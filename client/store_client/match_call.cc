@@ -6,14 +6,6 @@
 #include "proto/wire/limits.h"
 
 namespace ember {
-namespace {
-
-uint32_t LeaseMs(Duration lease) {
-  const auto ms = std::chrono::ceil<milliseconds>(lease).count();
-  return static_cast<uint32_t>(std::clamp<int64_t>(ms, 0, wire::kMaxLeaseMs));
-}
-
-}  // namespace
 
 MatchCall::MatchCall(CallContext& context, std::span<const SegmentRef> segments, TimePoint deadline,
                      const MatchOptions& options)

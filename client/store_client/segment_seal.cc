@@ -43,4 +43,15 @@ MissReason OpenHeader(ByteSpan encoded, const SegmentRef& want, std::span<const 
   return MissReason::kNone;
 }
 
+bool IsIntact(const GetRequest& request, const SegmentHeader& header,
+              const std::optional<Checksum>& received) {
+  const uint64_t size = request.buffer.size();
+  if (size != header.payload_length) {
+    return request.offset && *request.offset <= header.payload_length &&
+           size <= header.payload_length - *request.offset;
+  }
+  if (request.offset.value_or(0) != 0) return false;
+  return (received ? *received : Xxh3Of(request.buffer)) == header.checksum;
+}
+
 }  // namespace ember

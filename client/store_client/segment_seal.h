@@ -17,5 +17,9 @@ Bytes SealedHeader(const PutRequest& request, const LayoutDigest& layout, const 
 // The payload is not looked at.
 MissReason OpenHeader(ByteSpan encoded, const SegmentRef& want, std::span<const TokenId> tokens,
                       const LayoutDigest& layout, SegmentHeader* header);
+// Whether what fills the request's buffer is what this header promises: of a whole payload by its
+// checksum (`received`, or else made here), of a range by its bounds alone.
+bool IsIntact(const GetRequest& request, const SegmentHeader& header,
+              const std::optional<Checksum>& received = std::nullopt);
 
 }  // namespace ember

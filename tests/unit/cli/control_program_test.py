@@ -170,12 +170,16 @@ class ControlTest(unittest.TestCase):
         put = ("put", str(path), "--name=a", "--copies=1")
         self.assertIn("1 copy in memory", self.ember(*put))
         self.assertIn("1 copy on disk", self.ember(*put, "--ack=disk"))  # what was there already, too
+        b = self.put_file("b")
+        again = ("put", str(b), "--name=b", "--copies=1", "--via=grpc", "--ack=disk")
+        self.assertIn("0 chunks sent", self.ember(*again))
         self.node.kill()
         self.node.wait()
         self.start(f"--data={self.folder / 'data'}", "--disk=1GiB")
         copy = self.folder / "copy"
         self.ember("get", "--name=a", "--copies=1", "-o", str(copy))
         self.assertEqual(copy.read_bytes(), path.read_bytes())
+        self.ember("match", "--name=b", "--copies=1")
 
     def test_a_node_without_a_disk_acknowledges_nothing_from_it(self):
         path = self.folder / "a"

@@ -173,6 +173,72 @@ TEST_F(ControlDataTest, RangesComeAsAskedFor) {
   EXPECT_EQ(misses[2], static_cast<uint32_t>(MissReason::kLayoutDiffers));
 }
 
+TEST_F(ControlDataTest, TheClientLoadsRanges) {
+  const auto client = Client();
+  const TestSegment segment = MakeSegment(1, 3 << 20);
+  PutOne(*client, segment, 1);
+  Bytes buffer(3 << 20);
+  const auto get = [&](uint64_t offset, size_t length) {
+    const GetRequest request{RefOf(1), segment.header.tokens, MutableByteSpan(buffer).first(length),
+                             offset};
+    const GetResult result = client->Get({&request, 1}, segment.header.layout, seconds(10));
+    EXPECT_EQ(result.bytes, length * result.usable);
+    return result.misses[0];
+  };
+  for (const auto& [offset, length] : std::vector<std::pair<uint64_t, size_t>>{
+           {0, 1}, {(3 << 20) - 1, 1}, {100, 1'500'000}, {0, 3 << 20}}) {
+    EXPECT_EQ(get(offset, length), MissReason::kNone) << offset;
+    EXPECT_TRUE(std::ranges::equal(ByteSpan(buffer).first(length),
+                                   ByteSpan(segment.payload).subspan(offset, length)));
+  }
+  EXPECT_EQ(get(1, 3 << 20), MissReason::kLayoutDiffers);
+  EXPECT_EQ(get((3 << 20) + 1, 1), MissReason::kLayoutDiffers);
+}
+
+TEST_F(ControlDataTest, TheClientsLeaseKeepsWhatWasMatchedUntilItIsReleased) {
+  const auto client = Client();
+  std::vector<SegmentRef> refs;
+  for (uint64_t i = 0; i < 10; ++i) {
+    PutOne(*client, MakeSegment(i, 1000), i);
+    refs.push_back(RefOf(i));
+  }
+  EXPECT_FALSE(client->Match(refs, seconds(10)).lease.held());
+  MatchResult match = client->Match(refs, seconds(10), {.lease = seconds(60)});
+  EXPECT_EQ(match.usable, 10u);
+  EXPECT_TRUE(match.lease.held());
+  EXPECT_EQ(Pinned(), 10u);
+  match.lease.Release();
+  EXPECT_TRUE(Eventually([&] { return Pinned() == 0; }));
+  const SegmentRef absent = RefOf(11);
+  EXPECT_FALSE(client->Match({&absent, 1}, seconds(10), {.lease = seconds(60)}).lease.held());
+}
+
+TEST_F(ControlDataTest, ALeaseReleasedJustBeforeItsClientsEndGoesBack) {
+  auto client = Client();
+  PutOne(*client, MakeSegment(1, 1000), 1);
+  const SegmentRef ref = RefOf(1);
+  MatchResult first = client->Match({&ref, 1}, seconds(10), {.lease = seconds(60)});
+  MatchResult second = client->Match({&ref, 1}, seconds(10), {.lease = seconds(60)});
+  first.lease.Release();
+  EXPECT_EQ(Pinned(), 1u);
+  second.lease.Release();
+  client.reset();
+  EXPECT_TRUE(Eventually([&] { return Pinned() == 0; }));
+}
+
+TEST_F(ControlDataTest, ALeaseMayOutliveItsClientAndItsNode) {
+  auto client = Client();
+  PutOne(*client, MakeSegment(1, 1000), 1);
+  const SegmentRef ref = RefOf(1);
+  MatchResult first = client->Match({&ref, 1}, seconds(10), {.lease = seconds(60)});
+  MatchResult second = client->Match({&ref, 1}, seconds(10), {.lease = seconds(60)});
+  StopNode();
+  first.lease.Release();
+  client.reset();
+  second.lease.Release();
+  EXPECT_FALSE(second.lease.held());
+}
+
 TEST_F(ControlDataTest, WhoGoesAwayLeavesNothingOpen) {
   auto stub = rpc::StoreData::NewStub(Channel());
   {
@@ -281,6 +347,17 @@ TEST(PieceReceiver, WrongBytesAreAMissAndAReason) {
   GetRequest other = request;
   other.ref = RefOf(2);
   EXPECT_EQ(verdict(whole, other), MissReason::kOtherSalt);
+  GetRequest range = request;
+  range.offset = 1000;
+  range.buffer = range.buffer.first(500);
+  rpc::GetPiece part = whole;
+  part.set_offset(1000);
+  part.mutable_chunk()->resize(500);
+  EXPECT_EQ(verdict(part, range), MissReason::kNone);
+  part.mutable_chunk()->resize(501);
+  EXPECT_EQ(verdict(part, range), MissReason::kLayoutDiffers);
+  part.set_offset(0);
+  EXPECT_FALSE(receiver.Take(part, range).ok()) << "another range";
   rpc::GetPiece miss;
   miss.set_miss(static_cast<uint32_t>(MissReason::kEvicted));
   miss.set_last(true);

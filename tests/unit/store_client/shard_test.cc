@@ -114,7 +114,9 @@ TEST_P(ShardTest, RangesAreThoseBytes) {
   const auto get = [&](uint64_t offset, size_t length) {
     const GetRequest request{chain.refs()[0], chain.tokens(0),
                              MutableByteSpan(buffer).first(length), offset};
-    return client->Get({&request, 1}, chain.layout(), seconds(5)).misses[0];
+    const GetResult result = client->Get({&request, 1}, chain.layout(), seconds(5));
+    EXPECT_EQ(result.bytes, length * result.usable);
+    return result.misses[0];
   };
   for (const auto& [offset, length] :
        std::vector<std::pair<uint64_t, size_t>>{{0, 1}, {99'999, 1}, {5, 70'000}, {0, 100'000}}) {
