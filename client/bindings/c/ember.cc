@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "client/bindings/c/call_guard.h"
+#include "client/bindings/c/client.h"
 #include "client/bindings/c/segment.h"
-#include "client/store_client/store_client.h"
 
-struct ember_client {
-  std::unique_ptr<ember::StoreClient> client;
+struct ember_lease {
+  ember::Lease lease;
 };
 
 namespace ember::c {
@@ -48,16 +48,29 @@ Result<StoreClientOptions> OptionsOf(const ember_options& in) {
   options.copies = in.copies == 0 ? kDefaultCopies : in.copies;
   options.connect_timeout =
       milliseconds(in.connect_timeout_ms == 0 ? kDefaultConnectMs : in.connect_timeout_ms);
+  options.map_memory = in.no_shared_memory == 0;
   return options;
 }
 
-// A null array of no elements is fine.
-bool Missing(const void* array, size_t count) { return array == nullptr && count > 0; }
+Result<MatchResult> Match(ember_client* client, const ember_segment* segments, size_t count,
+                          uint32_t timeout_ms, const MatchOptions& options, ember_presence* out,
+                          size_t* usable) {
+  if (client == nullptr || usable == nullptr || Missing(segments, count) || Missing(out, count)) {
+    return InvalidError("a null pointer");
+  }
+  std::vector<SegmentRef> refs;
+  for (size_t i = 0; i < count; ++i) refs.push_back(ToRef(segments[i]));
+  MatchResult result = client->client->Match(refs, milliseconds(timeout_ms), options);
+  for (size_t i = 0; i < count; ++i) {
+    out[i].miss = static_cast<int32_t>(result.segments[i].miss);
+    out[i].payload_bytes = result.segments[i].payload_bytes;
+  }
+  *usable = result.usable;
+  return result;
+}
 
-LayoutDigest LayoutAt(const uint8_t* bytes) {
-  LayoutDigest layout;
-  std::memcpy(layout.data(), bytes, layout.size());
-  return layout;
+void CopyText(const std::string& text, char (&out)[EMBER_TEXT_BYTES]) {
+  out[text.copy(out, EMBER_TEXT_BYTES - 1)] = '\0';
 }
 
 }  // namespace
@@ -69,6 +82,7 @@ using ember::Status;
 using ember::c::Guarded;
 using ember::c::Missing;
 
+int ember_abi_version(void) { return EMBER_ABI_VERSION; }
 const char* ember_version(void) { return EMBER_VERSION; }
 const char* ember_last_error(void) { return ember::c::LastError().c_str(); }
 
@@ -108,17 +122,26 @@ void ember_client_destroy(ember_client* client) {
 ember_code ember_match(ember_client* client, const ember_segment* segments, size_t count,
                        uint32_t timeout_ms, ember_presence* out, size_t* usable) {
   return Guarded([&]() -> Status {
-    if (client == nullptr || usable == nullptr || Missing(segments, count) || Missing(out, count)) {
-      return InvalidError("a null pointer");
-    }
-    std::vector<ember::SegmentRef> refs;
-    for (size_t i = 0; i < count; ++i) refs.push_back(ember::c::ToRef(segments[i]));
-    const ember::MatchResult result = client->client->Match(refs, ember::milliseconds(timeout_ms));
-    for (size_t i = 0; i < count; ++i) {
-      out[i].miss = static_cast<int32_t>(result.segments[i].miss);
-      out[i].payload_bytes = result.segments[i].payload_bytes;
-    }
-    *usable = result.usable;
+    return ember::c::Match(client, segments, count, timeout_ms, {}, out, usable).status();
+  });
+}
+
+ember_code ember_match_lease(ember_client* client, const ember_segment* segments, size_t count,
+                             uint32_t timeout_ms, uint32_t lease_ms, ember_presence* out,
+                             size_t* usable, ember_lease** lease) {
+  return Guarded([&]() -> Status {
+    if (lease == nullptr) return InvalidError("a null pointer");
+    *lease = nullptr;
+    auto result = ember::c::Match(client, segments, count, timeout_ms,
+                                  {.lease = ember::milliseconds(lease_ms)}, out, usable);
+    if (result.ok() && result->lease.held()) *lease = new ember_lease{std::move(result->lease)};
+    return result.status();
+  });
+}
+
+void ember_lease_release(ember_lease* lease) {
+  (void)Guarded([&]() -> Status {
+    delete lease;
     return OkStatus();
   });
 }
@@ -135,9 +158,13 @@ ember_code ember_get(ember_client* client, ember_get_item* items, size_t count,
       if (Missing(item.tokens, item.token_count) || Missing(item.buffer, item.buffer_bytes)) {
         return InvalidError("item " + std::to_string(i) + ": a null pointer");
       }
+      if (item.is_range && item.buffer_bytes == 0) {
+        return InvalidError("item " + std::to_string(i) + ": a range of no bytes");
+      }
       requests.push_back({.ref = ember::c::ToRef(item.segment),
                           .tokens = {item.tokens, item.token_count},
-                          .buffer = {static_cast<std::byte*>(item.buffer), item.buffer_bytes}});
+                          .buffer = {static_cast<std::byte*>(item.buffer), item.buffer_bytes},
+                          .offset = item.is_range ? std::optional(item.offset) : std::nullopt});
     }
     const ember::GetResult result =
         client->client->Get(requests, ember::c::LayoutAt(layout), ember::milliseconds(timeout_ms));
@@ -148,11 +175,12 @@ ember_code ember_get(ember_client* client, ember_get_item* items, size_t count,
 }
 
 ember_code ember_put(ember_client* client, ember_put_item* items, size_t count,
-                     const uint8_t* layout, uint32_t timeout_ms, size_t* stored) {
+                     const uint8_t* layout, ember_ack ack, uint32_t timeout_ms, size_t* stored) {
   return Guarded([&]() -> Status {
     if (client == nullptr || layout == nullptr || Missing(items, count)) {
       return InvalidError("a null pointer");
     }
+    if (ack != EMBER_ACK_MEMORY && ack != EMBER_ACK_DISK) return InvalidError("no such ack level");
     std::vector<ember::PutRequest> requests;
     for (size_t i = 0; i < count; ++i) {
       const ember_put_item& item = items[i];
@@ -167,11 +195,13 @@ ember_code ember_put(ember_client* client, ember_put_item* items, size_t count,
            .layer_offsets = {item.layer_offsets, item.layer_offsets + item.layer_count}});
     }
     const auto outcomes =
-        client->client->Put(requests, ember::c::LayoutAt(layout), ember::milliseconds(timeout_ms));
+        client->client->Put(requests, ember::c::LayoutAt(layout), ember::milliseconds(timeout_ms),
+                            {.ack = static_cast<ember::AckLevel>(ack)});
     size_t with_copy = 0;
     Status why;
     for (size_t i = 0; i < count; ++i) {
       items[i].copies = outcomes[i].copies;
+      items[i].disk_copies = outcomes[i].disk_copies;
       items[i].was_there = outcomes[i].was_there;
       items[i].code = static_cast<int32_t>(outcomes[i].status.code());
       with_copy += outcomes[i].copies > 0;
@@ -180,5 +210,22 @@ ember_code ember_put(ember_client* client, ember_put_item* items, size_t count,
     if (stored != nullptr) *stored = with_copy;
     // Nothing stored anywhere is what a caller wants the reason of.
     return count > 0 && with_copy == 0 ? why : OkStatus();
+  });
+}
+
+ember_code ember_nodes(ember_client* client, ember_node* out, size_t capacity, size_t* count) {
+  return Guarded([&]() -> Status {
+    if (client == nullptr || count == nullptr || Missing(out, capacity)) {
+      return InvalidError("a null pointer");
+    }
+    const std::vector<ember::StoreClient::NodeState> nodes = client->client->Nodes();
+    for (size_t i = 0; i < std::min(capacity, nodes.size()); ++i) {
+      ember::c::CopyText(nodes[i].id, out[i].id);
+      ember::c::CopyText(nodes[i].endpoint.ToString(), out[i].address);
+      out[i].reachable = nodes[i].reachable;
+      ember::c::CopyText(nodes[i].last_error, out[i].last_error);
+    }
+    *count = nodes.size();
+    return OkStatus();
   });
 }

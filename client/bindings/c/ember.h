@@ -2,7 +2,8 @@
  *
  * What it is: match, get and put of KV-cache segments against a cluster of store nodes. A get gives
  * exactly the bytes that were put under that identity, or a miss with its reason; every byte is
- * verified after the last copy. Losing the store costs time, never an answer.
+ * verified after the last copy (but see ranges and places). Losing the store costs time, never an
+ * answer. Purges and times to live are the operator's: `ember purge`, `ember-store --ttl`.
  *
  * Threads: one ember_client may be used from many threads at once, and calls block until their
  * timeout at the latest. An ember_chain is for one thread at a time. ember_last_error is the
@@ -29,7 +30,7 @@ extern "C" {
 #endif
 
 /* Changes when a program must be compiled again; the library's soname carries it. */
-#define EMBER_ABI_VERSION 1
+#define EMBER_ABI_VERSION 2
 
 #define EMBER_API __attribute__((visibility("default")))
 
@@ -63,6 +64,8 @@ typedef enum ember_miss {
   EMBER_EXPIRED = 10
 } ember_miss;
 
+/* EMBER_ABI_VERSION of the library: a program that loads it by itself compares it with its own. */
+EMBER_API int ember_abi_version(void);
 /* "0.1.0" */
 EMBER_API const char* ember_version(void);
 /* Why this thread's last call failed; "" if it did not. Valid until its next call. */
@@ -147,6 +150,7 @@ typedef struct ember_options {
   const char* io;     /* "auto", "uring", "epoll"; NULL = "auto" */
   uint32_t copies;    /* at first write; 0 = 2 */
   uint32_t connect_timeout_ms; /* 0 = 500 */
+  uint8_t no_shared_memory;    /* 1: never read in the memory of a node on this host */
 } ember_options;
 
 /* EMBER_INVALID: bad options. Nodes that can't be reached now are tried again by later calls. */
@@ -164,19 +168,68 @@ typedef struct ember_presence {
 EMBER_API ember_code ember_match(ember_client* client, const ember_segment* segments, size_t count,
                                  uint32_t timeout_ms, ember_presence* out, size_t* usable);
 
+/* Keeps what a match found from being evicted. */
+typedef struct ember_lease ember_lease;
+
+/* As ember_match, and what is present stays for lease_ms (60 s at most), or until it is released or
+ * the connection breaks. *lease: NULL when no node gave one, because nothing is there or its bounds
+ * are reached. */
+EMBER_API ember_code ember_match_lease(ember_client* client, const ember_segment* segments,
+                                       size_t count, uint32_t timeout_ms, uint32_t lease_ms,
+                                       ember_presence* out, size_t* usable, ember_lease** lease);
+/* Never blocks; any thread, also after the client was destroyed. NULL is allowed. */
+EMBER_API void ember_lease_release(ember_lease* lease);
+
 typedef struct ember_get_item {
   ember_segment segment;
   const int32_t* tokens; /* of the segment's blocks: compared with what is stored */
   size_t token_count;
   void* buffer;        /* receives the payload; when it misses, it may hold anything */
-  size_t buffer_bytes; /* exactly the payload's length as matched */
+  size_t buffer_bytes; /* exactly the payload's length as matched; of a range, its length */
+  uint8_t is_range;    /* 1: only buffer_bytes from `offset` on, at least 1 */
+  uint64_t offset;     /* of a range: its first byte in the payload */
   int32_t miss;        /* out: ember_miss; EMBER_PRESENT = arrived and verified */
 } ember_get_item;
 
 /* Loads segments into their buffers. *usable: how many arrived from the start, unbroken. `layout`:
- * 16 bytes. */
+ * 16 bytes. A range can't be compared with the payload's checksum: only its header is verified. */
 EMBER_API ember_code ember_get(ember_client* client, ember_get_item* items, size_t count,
                                const uint8_t* layout, uint32_t timeout_ms, size_t* usable);
+
+/* A segment that is read where it lies, in the memory of a node on this host. */
+typedef struct ember_mapped ember_mapped;
+
+typedef struct ember_in_place_item {
+  ember_segment segment;
+  const int32_t* tokens; /* as ember_get_item */
+  size_t token_count;
+  int32_t miss;         /* out: ember_miss; EMBER_PRESENT = found */
+  ember_mapped* mapped; /* out: keeps the payload in place; NULL when it missed */
+  const void* payload;  /* out: read-only */
+  size_t payload_bytes; /* out */
+  uint64_t deadline_ns; /* out: on CLOCK_MONOTONIC; from then on the bytes may be others */
+} ember_in_place_item;
+
+/* As ember_get, without any copy: where segments lie, kept there for lease_ms (1 to 60,000) or
+ * until each is released. What is found on other hosts only is a miss. Nothing was hashed: call
+ * ember_mapped_verify after the last read.
+ * EMBER_UNAVAILABLE: the memory of a node that was asked is not mapped here (another host, not
+ * offered, or not for this user). The items are filled in all the same; release each that is not
+ * NULL, whatever is returned. */
+EMBER_API ember_code ember_get_in_place(ember_client* client, ember_in_place_item* items,
+                                        size_t count, const uint8_t* layout, uint32_t timeout_ms,
+                                        uint32_t lease_ms, size_t* usable);
+/* EMBER_CORRUPT: these are not, or no longer, the bytes that were put. */
+EMBER_API ember_code ember_mapped_verify(const ember_mapped* mapped);
+/* Its payload must not be read any more. Any thread, also after the client was destroyed. NULL is
+ * allowed. */
+EMBER_API void ember_mapped_release(ember_mapped* mapped);
+
+/* What an acknowledgement of a put means. */
+typedef enum ember_ack {
+  EMBER_ACK_MEMORY = 0, /* survives the loss of all nodes that have a copy but one */
+  EMBER_ACK_DISK = 1    /* survives the loss of every node's power */
+} ember_ack;
 
 typedef struct ember_put_item {
   ember_segment segment;
@@ -186,15 +239,33 @@ typedef struct ember_put_item {
   size_t payload_bytes;
   const uint64_t* layer_offsets; /* byte offset of each layer in the payload; may be NULL */
   size_t layer_count;
-  uint32_t copies;   /* out: nodes that have it now */
-  uint8_t was_there; /* out: every owner had it already, nothing was sent */
-  int32_t code;      /* out: ember_code, why copies is below what was asked */
+  uint32_t copies;      /* out: nodes that have it now, in memory at least */
+  uint32_t disk_copies; /* out: of copies, on disk; a put at EMBER_ACK_MEMORY may not hear of it */
+  uint8_t was_there;    /* out: every owner had it already, nothing was sent */
+  int32_t code;         /* out: ember_code, why copies is below what was asked */
 } ember_put_item;
 
 /* Stores segments at their owners. An owner that is down means fewer copies of its segments, never
- * a failure of the others: see each item's copies. *stored (may be NULL): items with a copy. */
+ * a failure of the others: see each item's copies. A node without a disk acknowledges nothing from
+ * it: see disk_copies. *stored (may be NULL): items with a copy. */
 EMBER_API ember_code ember_put(ember_client* client, ember_put_item* items, size_t count,
-                               const uint8_t* layout, uint32_t timeout_ms, size_t* stored);
+                               const uint8_t* layout, ember_ack ack, uint32_t timeout_ms,
+                               size_t* stored);
+
+#define EMBER_TEXT_BYTES 256
+
+typedef struct ember_node {
+  char id[EMBER_TEXT_BYTES]; /* "" while it is not known; texts are cut where they are longer */
+  char address[EMBER_TEXT_BYTES]; /* of its data, "HOST:PORT" */
+  uint8_t reachable;
+  char last_error[EMBER_TEXT_BYTES]; /* "" when it is reachable */
+} ember_node;
+
+/* The cluster's nodes as this client sees them; it connects to those that it has not used yet, so
+ * that may take as long as a connect. *count: how many there are; the first `capacity` of them are
+ * in `out`. */
+EMBER_API ember_code ember_nodes(ember_client* client, ember_node* out, size_t capacity,
+                                 size_t* count);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* Stores a prompt's segments, finds them again, loads and checks them.
+/* Stores a prompt's segments, finds them again, loads them while they can't be evicted, and checks.
  *
  *   ember-example-c HOST:PORT            a node's data address, say of `ember up`
  *
@@ -10,7 +10,13 @@
 
 #include "ember.h"
 
-enum { TOKENS = 1000, MAX_SEGMENTS = 64, PAYLOAD_BYTES = 256 * 1024, TIMEOUT_MS = 5000 };
+enum {
+  TOKENS = 1000,
+  MAX_SEGMENTS = 64,
+  PAYLOAD_BYTES = 256 * 1024,
+  TIMEOUT_MS = 5000,
+  LEASE_MS = 10000
+};
 
 /* What an engine would have computed for these tokens. */
 static void fill(unsigned char* bytes, size_t n, size_t segment) {
@@ -47,6 +53,7 @@ static int run(ember_client* client, ember_chain* chain, const int32_t* tokens,
   ember_get_item get[MAX_SEGMENTS];
   uint8_t layout[16];
   size_t usable = 0, stored = 0;
+  ember_lease* lease = NULL;
   const size_t count = ember_chain_segment_count(chain);
   const size_t per_segment = ember_chain_tokens_per_segment(chain);
   ember_chain_layout(chain, layout);
@@ -63,10 +70,12 @@ static int run(ember_client* client, ember_chain* chain, const int32_t* tokens,
     put[i].payload_bytes = get[i].buffer_bytes = PAYLOAD_BYTES;
     get[i].buffer = loaded + i * PAYLOAD_BYTES;
   }
-  if (ember_put(client, put, count, layout, TIMEOUT_MS, &stored) != EMBER_OK) return fail("put");
+  if (ember_put(client, put, count, layout, EMBER_ACK_MEMORY, TIMEOUT_MS, &stored) != EMBER_OK)
+    return fail("put");
   printf("put: %zu of %zu segments stored\n", stored, count);
 
-  if (ember_match(client, segments, count, TIMEOUT_MS, found, &usable) != EMBER_OK) {
+  if (ember_match_lease(client, segments, count, TIMEOUT_MS, LEASE_MS, found, &usable, &lease) !=
+      EMBER_OK) {
     return fail("match");
   }
   printf("match: %zu of %zu usable\n", usable, count);
@@ -76,7 +85,9 @@ static int run(ember_client* client, ember_chain* chain, const int32_t* tokens,
     }
   }
 
-  if (ember_get(client, get, usable, layout, TIMEOUT_MS, &usable) != EMBER_OK) return fail("get");
+  const ember_code got = ember_get(client, get, usable, layout, TIMEOUT_MS, &usable);
+  ember_lease_release(lease);
+  if (got != EMBER_OK) return fail("get");
   printf("get: %zu of %zu loaded and verified\n", usable, count);
   if (memcmp(payloads, loaded, usable * PAYLOAD_BYTES) != 0) {
     fprintf(stderr, "get: wrong bytes\n");

@@ -1,114 +1,11 @@
 // libember through its header alone, against a real node; and that its numbers are ours.
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <thread>
 
-#include "client/bindings/c/ember.h"
-#include "kvstore/node.h"
+#include "tests/unit/bindings/c_abi_fixture.h"
 
 namespace ember::testing {
 namespace {
-
-constexpr uint32_t kTimeoutMs = 10'000;
-
-ember_identity Identity(const char* salt) {
-  ember_identity id{};
-  id.engine = "test";
-  id.salt = salt;
-  id.tokens_per_block = 16;
-  id.layers = 2;
-  id.kv_heads = 2;
-  id.head_size = 8;
-  id.key_type = id.value_type = "f16";
-  id.order = "test";
-  return id;
-}
-
-class CAbiTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    kv::NodeConfig config;
-    config.listen.port = 0;
-    config.memory_bytes = 64 << 20;
-    config.max_segment_bytes = 4 << 20;
-    node_ = *kv::Node::Start(config);
-    address_ = node_->data_address();
-    ember_options options{};
-    options.stores = address_.c_str();
-    options.copies = 1;
-    ASSERT_EQ(ember_client_create(&options, &client_), EMBER_OK) << ember_last_error();
-    ASSERT_EQ(MakeChain("salt", &chain_), EMBER_OK) << ember_last_error();
-    ember_chain_layout(chain_, layout_);
-    segments_.resize(ember_chain_segment_count(chain_));
-    ASSERT_EQ(ember_chain_segments(chain_, 0, segments_.size(), segments_.data()), EMBER_OK);
-  }
-  void TearDown() override {
-    ember_chain_destroy(chain_);
-    ember_client_destroy(client_);
-  }
-  ember_code MakeChain(const char* salt, ember_chain** chain) {
-    if (tokens_.empty()) {
-      for (int i = 0; i < 64 * 8 + 5; ++i) tokens_.push_back(i * 7);
-    }
-    const ember_identity id = Identity(salt);
-    const ember_code code = ember_chain_create(&id, chain);
-    return code != EMBER_OK ? code
-                            : ember_chain_append(*chain, tokens_.data(), tokens_.size(), &taken_);
-  }
-  // A function of the key.
-  static std::vector<uint8_t> Payload(const ember_segment& segment, size_t bytes) {
-    std::vector<uint8_t> payload(bytes);
-    for (size_t i = 0; i < bytes; ++i)
-      payload[i] = static_cast<uint8_t>(segment.hash[i % 16] + i / 16);
-    return payload;
-  }
-  std::vector<ember_put_item> PutAll(ember_client* client, size_t bytes) {
-    std::vector<ember_put_item> items(segments_.size());
-    payloads_.clear();
-    for (size_t i = 0; i < items.size(); ++i) {
-      payloads_.push_back(Payload(segments_[i], bytes));
-      items[i].segment = segments_[i];
-      items[i].tokens = &tokens_[i * 64];
-      items[i].token_count = 64;
-      items[i].payload = payloads_[i].data();
-      items[i].payload_bytes = bytes;
-    }
-    size_t stored = 0;
-    EXPECT_EQ(ember_put(client, items.data(), items.size(), layout_, kTimeoutMs, &stored), EMBER_OK)
-        << ember_last_error();
-    EXPECT_EQ(stored, items.size());
-    return items;
-  }
-  size_t GetAll(ember_client* client, size_t bytes, size_t* wrong) {
-    std::vector<ember_get_item> items(segments_.size());
-    std::vector<std::vector<uint8_t>> buffers(items.size(), std::vector<uint8_t>(bytes));
-    for (size_t i = 0; i < items.size(); ++i) {
-      items[i].segment = segments_[i];
-      items[i].tokens = &tokens_[i * 64];
-      items[i].token_count = 64;
-      items[i].buffer = buffers[i].data();
-      items[i].buffer_bytes = bytes;
-    }
-    size_t usable = 0;
-    EXPECT_EQ(ember_get(client, items.data(), items.size(), layout_, kTimeoutMs, &usable),
-              EMBER_OK);
-    for (size_t i = 0; i < items.size(); ++i) {
-      *wrong += items[i].miss == EMBER_PRESENT && buffers[i] != Payload(segments_[i], bytes);
-    }
-    return usable;
-  }
-
-  std::unique_ptr<kv::Node> node_;
-  std::string address_;
-  ember_client* client_ = nullptr;
-  ember_chain* chain_ = nullptr;
-  uint8_t layout_[16] = {};
-  std::vector<int32_t> tokens_;
-  size_t taken_ = 0;
-  std::vector<ember_segment> segments_;
-  std::vector<std::vector<uint8_t>> payloads_;
-};
 
 TEST_F(CAbiTest, WhatWasPutIsMatchedAndLoaded) {
   EXPECT_EQ(segments_.size(), 8u);
@@ -184,7 +81,8 @@ TEST_F(CAbiTest, ANodeThatIsGoneIsAMissNotAnError) {
   items[0].payload = payload.data();
   items[0].payload_bytes = payload.size();
   size_t stored = 9;
-  EXPECT_NE(ember_put(client_, items.data(), 1, layout_, kTimeoutMs, &stored), EMBER_OK);
+  EXPECT_NE(ember_put(client_, items.data(), 1, layout_, EMBER_ACK_MEMORY, kTimeoutMs, &stored),
+            EMBER_OK);
   EXPECT_EQ(stored, 0u);
   EXPECT_STRNE(ember_last_error(), "");
   EXPECT_NE(items[0].code, EMBER_OK);
@@ -219,15 +117,31 @@ TEST_F(CAbiTest, MistakesAreSaidNotPunished) {
   ember_get_item item{};
   item.buffer_bytes = 1;
   EXPECT_EQ(ember_get(client_, &item, 1, layout_, 1, &usable), EMBER_INVALID);
+  item.buffer_bytes = 0;
+  item.is_range = 1;
+  EXPECT_EQ(ember_get(client_, &item, 1, layout_, 1, &usable), EMBER_INVALID) << "no bytes";
+  EXPECT_EQ(ember_put(client_, nullptr, 0, layout_, static_cast<ember_ack>(2), 1, nullptr),
+            EMBER_INVALID);
+  ember_lease* lease = nullptr;
+  EXPECT_EQ(ember_match_lease(client_, nullptr, 0, 1, 1, nullptr, &usable, nullptr), EMBER_INVALID);
+  EXPECT_EQ(ember_match_lease(client_, nullptr, 1, 1, 1, nullptr, &usable, &lease), EMBER_INVALID);
+  EXPECT_EQ(ember_get_in_place(client_, nullptr, 1, layout_, 1, 1, &usable), EMBER_INVALID);
+  EXPECT_EQ(ember_nodes(client_, nullptr, 1, &usable), EMBER_INVALID);
+  EXPECT_EQ(ember_mapped_verify(nullptr), EMBER_INVALID);
   EXPECT_EQ(ember_match(client_, nullptr, 0, kTimeoutMs, nullptr, &usable), EMBER_OK)
       << "nothing is fine";
   EXPECT_STREQ(ember_last_error(), "");
   ember_client_destroy(nullptr);
   ember_chain_destroy(nullptr);
+  ember_lease_release(nullptr);
+  ember_mapped_release(nullptr);
 }
 
 TEST(CAbi, NumbersAndNamesAreOurs) {
   EXPECT_STREQ(ember_version(), EMBER_VERSION);
+  EXPECT_EQ(ember_abi_version(), EMBER_ABI_VERSION);
+  EXPECT_EQ(EMBER_ACK_MEMORY, static_cast<int>(AckLevel::kMemory));
+  EXPECT_EQ(EMBER_ACK_DISK, static_cast<int>(AckLevel::kDisk));
   for (int i = 0; i <= EMBER_INTERNAL; ++i) {
     EXPECT_EQ(StatusCodeFromWire(static_cast<uint32_t>(i)), static_cast<StatusCode>(i));
     EXPECT_EQ(ember_code_name(static_cast<ember_code>(i)),
