@@ -175,7 +175,7 @@ ember_code ember_get(ember_client* client, ember_get_item* items, size_t count,
 }
 
 ember_code ember_put(ember_client* client, ember_put_item* items, size_t count,
-                     const uint8_t* layout, ember_ack ack, uint32_t timeout_ms, size_t* stored) {
+                     const uint8_t* layout, int32_t ack, uint32_t timeout_ms, size_t* stored) {
   return Guarded([&]() -> Status {
     if (client == nullptr || layout == nullptr || Missing(items, count)) {
       return InvalidError("a null pointer");

@@ -247,9 +247,9 @@ typedef struct ember_put_item {
 
 /* Stores segments at their owners. An owner that is down means fewer copies of its segments, never
  * a failure of the others: see each item's copies. A node without a disk acknowledges nothing from
- * it: see disk_copies. *stored (may be NULL): items with a copy. */
+ * it: see disk_copies. `ack`: ember_ack. *stored (may be NULL): items with a copy. */
 EMBER_API ember_code ember_put(ember_client* client, ember_put_item* items, size_t count,
-                               const uint8_t* layout, ember_ack ack, uint32_t timeout_ms,
+                               const uint8_t* layout, int32_t ack, uint32_t timeout_ms,
                                size_t* stored);
 
 #define EMBER_TEXT_BYTES 256

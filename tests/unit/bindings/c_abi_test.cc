@@ -120,8 +120,7 @@ TEST_F(CAbiTest, MistakesAreSaidNotPunished) {
   item.buffer_bytes = 0;
   item.is_range = 1;
   EXPECT_EQ(ember_get(client_, &item, 1, layout_, 1, &usable), EMBER_INVALID) << "no bytes";
-  EXPECT_EQ(ember_put(client_, nullptr, 0, layout_, static_cast<ember_ack>(2), 1, nullptr),
-            EMBER_INVALID);
+  EXPECT_EQ(ember_put(client_, nullptr, 0, layout_, 2, 1, nullptr), EMBER_INVALID);
   ember_lease* lease = nullptr;
   EXPECT_EQ(ember_match_lease(client_, nullptr, 0, 1, 1, nullptr, &usable, nullptr), EMBER_INVALID);
   EXPECT_EQ(ember_match_lease(client_, nullptr, 1, 1, 1, nullptr, &usable, &lease), EMBER_INVALID);
