@@ -172,6 +172,8 @@ Result<NodeStatus> Node::GetStatus(Duration timeout) {
     status.total += *part;
     status.shards.push_back(*part);
   }
+  status.shm_offered = door_ != nullptr;
+  status.shm_clients = door_ != nullptr ? door_->clients() : 0;
   if (config_.peers) {
     status.view_number = config_.peers->number;
     status.members = config_.peers->members;

@@ -158,7 +158,9 @@ ShardStatus Shard::Describe() const {
                      .bytes_in = server_metrics_.bytes_in.value(),
                      .bytes_out = server_metrics_.bytes_out.value(),
                      .leases = engine_->leases(),
-                     .puts_open = engine_->attempts()};
+                     .puts_open = engine_->attempts(),
+                     .shm_gets = server_metrics_.shm_gets.value(),
+                     .shm_bytes = server_metrics_.shm_bytes.value()};
   status.gets = BucketsOf(server_metrics_.get_seconds);
   if (disk_ != nullptr) {
     status.disk_capacity_bytes = disk_->capacity_bytes();

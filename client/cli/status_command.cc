@@ -41,6 +41,20 @@ DiskFill DiskOf(const rpc::StoreStatus& status) {
   return disk;
 }
 
+uint64_t LeasesOf(const rpc::StoreStatus& status) {
+  uint64_t leases = 0;
+  for (const rpc::StoreShard& shard : status.shards()) leases += shard.leases();
+  return leases;
+}
+
+// What clients on the node's host read in its memory.
+std::string InPlaceText(const rpc::StoreStatus& status) {
+  if (!status.shm_offered()) return "off";
+  uint64_t bytes = 0;
+  for (const rpc::StoreShard& shard : status.shards()) bytes += shard.shm_bytes();
+  return ByteText(bytes);
+}
+
 std::string ShardJson(const rpc::StoreShard& s) {
   JsonObject object;
   return object.Add("memory_capacity_bytes", uint64_t{s.memory_capacity_bytes()})
@@ -55,12 +69,15 @@ std::string ShardJson(const rpc::StoreShard& s) {
       .Add("evictions", uint64_t{s.evictions()})
       .Add("leases", uint64_t{s.leases()})
       .Add("puts_open", uint64_t{s.puts_open()})
+      .Add("shm_gets", uint64_t{s.shm_gets()})
+      .Add("shm_bytes", uint64_t{s.shm_bytes()})
       .ToString();
 }
 
 void PrintStores(const std::vector<io::Endpoint>& addresses, const StoreStatuses& stores) {
   TextTable table({"NODE", "DATA", "UP", "SHARDS", "FILL", "DISK", "SEGMENTS", "HITS", "HIT RATE",
-                   "EVICTED", "CORRUPT", "CLIENTS", "FEEDS", "IN", "OUT", "IO"});
+                   "EVICTED", "CORRUPT", "CLIENTS", "LEASES", "FEEDS", "IN", "OUT", "IN PLACE",
+                   "IO"});
   std::string degraded;
   for (const auto& store : stores) {
     if (!store.ok()) continue;
@@ -77,8 +94,9 @@ void PrintStores(const std::vector<io::Endpoint>& addresses, const StoreStatuses
                    : ShareText(disk.used, disk.capacity) + " of " + ByteText(disk.capacity),
                CountText(s.segments()), CountText(s.hits()),
                ShareText(s.hits(), s.hits() + s.misses()), CountText(s.evictions()),
-               CountText(s.corruptions()), CountText(s.connections()), CountText(s.feed_readers()),
-               ByteText(s.bytes_in()), ByteText(s.bytes_out()), s.io_backend()});
+               CountText(s.corruptions()), CountText(s.connections()), CountText(LeasesOf(s)),
+               CountText(s.feed_readers()), ByteText(s.bytes_in()), ByteText(s.bytes_out()),
+               InPlaceText(s), s.io_backend()});
   }
   const auto up = std::ranges::count_if(stores, [](const auto& store) { return store.ok(); });
   std::printf("STORE  %td of %zu nodes reachable\n", up, stores.size());
@@ -138,6 +156,8 @@ std::string StoreJson(const io::Endpoint& address, const Result<rpc::StoreStatus
       .Add("bytes_out", uint64_t{s.bytes_out()})
       .Add("view_number", uint64_t{s.view_number()})
       .Add("feed_readers", uint64_t{s.feed_readers()})
+      .Add("shm_offered", s.shm_offered())
+      .Add("shm_clients", uint64_t{s.shm_clients()})
       .AddRaw("shards", JsonArray(shards))
       .ToString();
 }
@@ -212,7 +232,9 @@ void AddStatusCommand(CLI::App* app, int* exit_code) {
   status->footer(
       "Hit rate counts keys that match and get asked for. Tokens reused is the share that the "
       "engines\n"
-      "did not have to compute again, as they counted it.\n\n"
+      "did not have to compute again, as they counted it. In place is what clients on the node's "
+      "host\n"
+      "read in its memory (--shm=trusted), which is not in out.\n\n"
       "Examples:\n"
       "  ember status\n"
       "  ember status --store-grpc 10.0.0.1:7201,10.0.0.2:7201 --router-grpc 10.0.0.9:8081\n"

@@ -45,6 +45,8 @@ class ArenaDoor {
   ArenaDoor(const ArenaDoor&) = delete;
   ArenaDoor& operator=(const ArenaDoor&) = delete;
 
+  // Times that a shard's memory was handed out.
+  uint64_t clients() const { return clients_.value(); }
   const std::string& path(uint32_t shard) const { return sockets_[shard].path; }
 
  private:

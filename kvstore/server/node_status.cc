@@ -19,6 +19,8 @@ ShardStatus& ShardStatus::operator+=(const ShardStatus& other) {
   disk_degraded |= other.disk_degraded;
   leases += other.leases;
   puts_open += other.puts_open;
+  shm_gets += other.shm_gets;
+  shm_bytes += other.shm_bytes;
   return *this;
 }
 

@@ -28,6 +28,8 @@ struct ShardStatus {
   uint64_t bytes_out = 0;
   uint64_t leases = 0;
   uint64_t puts_open = 0;
+  uint64_t shm_gets = 0;   // segments read in place by clients on this host
+  uint64_t shm_bytes = 0;  // of their payloads, which are not in bytes_out
   // Zero without a disk tier.
   uint64_t disk_capacity_bytes = 0;
   uint64_t disk_used_bytes = 0;
@@ -46,6 +48,8 @@ struct NodeStatus {
   std::string io_backend;
   ShardStatus total;
   std::vector<ShardStatus> shards;
+  bool shm_offered = false;  // to clients on this host
+  uint64_t shm_clients = 0;  // times that a shard's memory was handed to one
   uint64_t view_number = 0;
   std::vector<wire::Member> members;
 };

@@ -31,6 +31,8 @@ void ToProto(const NodeStatus& status, rpc::StoreStatus* out) {
   out->set_bytes_in(status.total.bytes_in);
   out->set_bytes_out(status.total.bytes_out);
   out->set_view_number(status.view_number);
+  out->set_shm_offered(status.shm_offered);
+  out->set_shm_clients(status.shm_clients);
   for (const wire::Member& member : status.members) {
     rpc::StoreMember* proto = out->add_members();
     proto->set_id(member.id);
@@ -52,6 +54,8 @@ void ToProto(const NodeStatus& status, rpc::StoreStatus* out) {
     proto->set_corruptions(shard.corruptions);
     proto->set_leases(shard.leases);
     proto->set_puts_open(shard.puts_open);
+    proto->set_shm_gets(shard.shm_gets);
+    proto->set_shm_bytes(shard.shm_bytes);
     proto->set_disk_capacity_bytes(shard.disk_capacity_bytes);
     proto->set_disk_used_bytes(shard.disk_used_bytes);
     proto->set_disk_segments(shard.disk_segments);

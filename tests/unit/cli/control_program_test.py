@@ -62,12 +62,7 @@ class ControlTest(unittest.TestCase):
 
     def test_status_and_top_say_what_each_shard_does(self):
         self.put_file("a")
-        status = subprocess.run(
-            [EMBER, "status", "--json", "--router-grpc=127.0.0.1:1", f"--store-grpc={self.at['grpc']}"],
-            capture_output=True, text=True, timeout=60, check=False,
-        )
-        self.assertEqual(status.returncode, 1)  # the router is not there, the node is
-        self.assertEqual(len(json.loads(status.stdout)["stores"][0]["shards"]), 2)
+        self.assertEqual(len(self.status()[0]["shards"]), 2)
         top = json.loads(self.ember("top", "--once", "--json", "--interval=0.1"))
         shards = top["nodes"][0]["shards"]
         self.assertEqual(len(shards), 2)
@@ -76,6 +71,33 @@ class ControlTest(unittest.TestCase):
         table = self.ember("top", "--once", "--interval=0.1")
         self.assertNotIn("\x1b", table)
         self.assertIn("GET P99", table)
+
+    def status(self):
+        """The node as `ember status --json` shows it, and the table; the router is not there."""
+        outputs = []
+        for more in (["--json"], []):
+            done = subprocess.run(
+                [EMBER, "status", *more, "--router-grpc=127.0.0.1:1", f"--store-grpc={self.at['grpc']}"],
+                capture_output=True, text=True, timeout=60, check=False,
+            )
+            self.assertEqual(done.returncode, 1)
+            outputs.append(done.stdout)
+        return json.loads(outputs[0])["stores"][0], outputs[1]
+
+    def test_status_says_what_is_read_in_place(self):
+        node, table = self.status()
+        self.assertEqual((node["shm_offered"], node["shm_clients"]), (False, 0))
+        self.assertRegex(table, r"IN PLACE .*\n.* off ")
+        self.stop()
+        self.start("--shm=trusted", f"--shm-dir={self.folder}", shards=1)
+        self.put_file("a", size=5 * MEBIBYTE)
+        self.ember("get", "--name=a", "--copies=1", "-o", str(self.folder / "copy"))
+        node, table = self.status()
+        self.assertTrue(node["shm_offered"])
+        self.assertEqual(node["shm_clients"], 2)  # the put maps it, too
+        self.assertEqual(node["shards"][0]["shm_gets"], 6)
+        self.assertGreaterEqual(node["shards"][0]["shm_bytes"], 5 * MEBIBYTE)
+        self.assertIn(" 5.0 MiB ", table)
 
     def test_every_metric_is_documented(self):
         self.stop()
