@@ -225,6 +225,7 @@ void ClusterStoreClient::Shutdown() {
 }
 
 io::Task<Status> ClusterStoreClient::CloseAll() {
+  co_await SendReturns();
   co_await membership_.Close();
   co_await gate_.Close();
   co_return OkStatus();

@@ -175,14 +175,7 @@ io::Task<Status> GetCall::LoadOn(cluster::Connection& connection, const ShardSha
     unmapped_ = share.peer->map_error().WithContext("node " + share.peer->node_id());
     co_return unmapped_;
   }
-  const Status status = co_await LoadBatches(connection, share, &shared);
-  for (uint32_t i : share.items) {
-    if (status.ok() || items_[i].lease == nullptr) continue;
-    // The connection takes its leases with it: what was placed is no longer kept in place.
-    items_[i].lease = nullptr;
-    items_[i].stage = Stage::kWanted;
-  }
-  co_return status;
+  co_return co_await LoadBatches(connection, share, &shared);
 }
 
 io::Task<Status> GetCall::LoadBatches(cluster::Connection& connection, const ShardShare& share,

@@ -74,7 +74,6 @@ void LeaseReturns::Close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    returns_.clear();
     wake_.notify_one();
   }
   if (thread_.joinable()) thread_.join();

@@ -5,7 +5,7 @@
 // comes within a few milliseconds, a thread of its own has it sent. The thread starts with the
 // first release.
 // Concurrency: any thread. Life: shared by the client and the leases that its callers hold; after
-// Close nothing is sent, for the leases have ended with the client's connections.
+// Close what is Pending may still be sent, and nothing is added.
 #pragma once
 
 #include <condition_variable>

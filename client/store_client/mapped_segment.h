@@ -3,9 +3,9 @@
 // Header, key, proof and token ids have been compared with what was asked for; the payload has not
 // been hashed by this process (the node did when it was put, and its scrubber does again): call
 // Verify where that is not enough. The node keeps the bytes where they are until the lease ends: by
-// the last MappedSegment of the call that goes, at deadline(), or when the client is shut down or
-// loses its connection. After that they may be anything, though never a fault. So who copies them
-// on and must not be wrong hashes the copy, or calls Verify after the last read.
+// the last MappedSegment of the call that goes, or at deadline(), whatever becomes of client and
+// connection. After that they may be anything, though never a fault. So who may be late hashes the
+// copy, or calls Verify after the last read.
 //
 // Concurrency: as any value; different ones on different threads. May outlive its client.
 #pragma once

@@ -15,6 +15,7 @@ namespace ember::kv {
 
 // Whoever opened something: a connection. What it leaves open ends with it.
 using OwnerId = uint64_t;
+inline constexpr OwnerId kNoOwner = 0;  // what is nobody's ends by its deadline, or when told to
 
 // Pointers to values stay valid until the value is erased.
 template <typename Id, typename Value>

@@ -4,7 +4,7 @@
 // Commit checks the bytes against the writer's checksum and makes them visible. Keys are written
 // once: the first complete put wins, later ones end as "have". A put belongs to the owner (a
 // connection) that reserved it, and ends with it. Leases of Match keep segments from eviction until
-// released, or their deadline, or their owner's end.
+// released, or their deadline, or their owner's end; those of AddToLease have no owner.
 //
 // A segment whose time to live is over, or that was purged, is a miss from that moment, leased or
 // not; its memory is free when nobody reads it any more.
@@ -71,10 +71,11 @@ class ShardEngine {
   };
   Matched Match(OwnerId owner, std::span<const BlockKey> keys, Duration lease);
   void Release(uint64_t lease_id);
-  // Keeps what Get found from eviction for a reader in the shared memory: adds it to the owner's
-  // lease *lease_id, or to a new one of `duration` when that is 0 or over by now. False when a
-  // bound of leases is reached.
-  bool AddToLease(OwnerId owner, const Pin& pin, Duration duration, uint64_t* lease_id);
+  // Keeps what Get found from eviction for a reader in the shared memory: adds it to the lease
+  // *lease_id, or to a new one of `duration` when that is 0 or over by now. It is nobody's, for the
+  // reader reads on whatever becomes of the connection it came by. False when a bound of leases is
+  // reached.
+  bool AddToLease(const Pin& pin, Duration duration, uint64_t* lease_id);
 
   struct Found {
     MissReason miss = MissReason::kNone;

@@ -31,10 +31,10 @@ uint64_t ShardEngine::TakeLease(OwnerId owner, Lease lease, Duration duration) {
   return id;
 }
 
-bool ShardEngine::AddToLease(OwnerId owner, const Pin& pin, Duration duration, uint64_t* lease_id) {
-  Lease* const lease = leases_.Find(*lease_id, owner);
+bool ShardEngine::AddToLease(const Pin& pin, Duration duration, uint64_t* lease_id) {
+  Lease* const lease = leases_.Find(*lease_id);
   if (lease == nullptr) {
-    *lease_id = TakeLease(owner, Lease{.entries = {pin.entry_}, .regions = {}}, duration);
+    *lease_id = TakeLease(kNoOwner, Lease{.entries = {pin.entry_}, .regions = {}}, duration);
     return *lease_id != 0;
   }
   if (!MayLease({&pin.entry_, 1}, 0)) return false;

@@ -321,7 +321,7 @@ void DataConnection::AddGetReply(uint64_t request_id, uint32_t index, const wire
   payload = payload.subspan(item.offset, item.length == 0 ? std::dynamic_extent : item.length);
   reply.header.assign(found.pin.header().begin(), found.pin.header().end());
   if (in_place != nullptr &&
-      context_->engine->AddToLease(id_, found.pin, in_place->duration, &in_place->lease_id)) {
+      context_->engine->AddToLease(found.pin, in_place->duration, &in_place->lease_id)) {
     reply.lease_id = in_place->lease_id;
     reply.place = {found.pin.offset() + item.offset, payload.size()};
     replies_.Add(wire::FrameType::kGetReply, request_id, Encode(reply));

@@ -14,7 +14,6 @@ namespace {
 constexpr Duration kAnswerWithin = seconds(5);
 constexpr Duration kLongestCall = std::chrono::minutes(10);
 constexpr size_t kChunkBytes = PutStream::kMaxChunkBytes;
-constexpr OwnerId kLeaseOwner = 1ull << 63;  // leases outlive their call, until their deadline
 
 }  // namespace
 
@@ -68,7 +67,7 @@ grpc::Status StoreData::Match(grpc::ServerContext* context,
       Result<ShardEngine::Matched> matched = AskShard<ShardEngine::Matched>(
           shard, std::min(deadline - clock_.Now(), kAnswerWithin),
           [keys = std::move(keys), lease](ShardEngine& engine) {
-            return Result<ShardEngine::Matched>(engine.Match(kLeaseOwner, keys, lease));
+            return Result<ShardEngine::Matched>(engine.Match(kNoOwner, keys, lease));
           });
       if (!matched.ok()) return matched.status();
       for (size_t i = 0; i < places.size(); ++i) {
