@@ -45,7 +45,7 @@ Membership::Membership(io::Loop& loop, const StoreClientOptions& options,
 void Membership::Start() { gate_.Spawn(Discover()); }
 
 io::Task<void> Membership::Discover() {
-  Duration pause = options_.back_off_min;
+  Duration pause = std::min(options_.back_off_min, kMaxPause);
   while (!closed_ && cluster_ == nullptr) {
     asking_ = true;
     io::Gate round;
@@ -54,8 +54,8 @@ io::Task<void> Membership::Discover() {
     asking_ = false;
     WakeWaiters();
     if (closed_ || cluster_ != nullptr) break;
-    co_await loop_.Sleep(std::min(pause, kMaxPause));
-    pause *= 2;
+    co_await loop_.Sleep(pause);
+    pause = std::min(pause * 2, kMaxPause);
   }
 }
 

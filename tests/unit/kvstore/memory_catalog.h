@@ -1,6 +1,9 @@
 // MemoryCatalog: a Catalog without a file, that a test reads, loses and lets fail. What one run has
-// written the next one finds. One loop's thread.
+// written the next one finds. The loops of many shards may use it; its fields, tests while none
+// does.
 #pragma once
+
+#include <mutex>
 
 #include "kvstore/disk/catalog.h"
 
@@ -8,7 +11,10 @@ namespace ember::kv::testing {
 
 class MemoryCatalog final : public Catalog {
  public:
-  CatalogContents TakeContents(uint32_t shard) override { return contents[shard]; }
+  CatalogContents TakeContents(uint32_t shard) override {
+    const std::lock_guard lock(mutex_);
+    return contents[shard];
+  }
   void Write(io::Loop* loop, CatalogBatch batch, std::function<void(Status)> done) override {
     if (failing) {
       loop->Post([done] { done(UnavailableError("the test says no")); });
@@ -24,6 +30,7 @@ class MemoryCatalog final : public Catalog {
 
  private:
   void Apply(const CatalogBatch& batch) {
+    const std::lock_guard lock(mutex_);
     CatalogContents& mine = contents[batch.shard];
     for (uint32_t region : batch.removed_regions) mine.regions.erase(region);
     for (const auto& [region, offset] : batch.removed_records) {
@@ -37,6 +44,8 @@ class MemoryCatalog final : public Catalog {
       records.push_back(record);
     }
   }
+
+  std::mutex mutex_;
 };
 
 }  // namespace ember::kv::testing
