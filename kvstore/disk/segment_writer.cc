@@ -124,7 +124,7 @@ bool SegmentWriter::StartOne() {
     if (record_bytes <= most) {
       rotating_ = true;
       context_->gate.Spawn(Rotate());
-      return false;
+      return !rotating_;  // it may have ended at once: a file that can't be opened
     }
   }
   Job job = std::move(next);

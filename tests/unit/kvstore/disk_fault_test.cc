@@ -254,6 +254,18 @@ TEST_P(DiskFaultTest, APurgeAfterOneThatWasCutShortCoversWhatCameBetween) {
   EXPECT_TRUE(Get(1).empty());
 }
 
+// A region file that can't be opened, which is known at once: who waits hears of it, though nobody
+// else comes.
+TEST_P(DiskFaultTest, AFileThatCannotBeOpenedIsToldToWhoWaits) {
+  ASSERT_TRUE(Start().ok());
+  std::filesystem::create_directory(RegionFile(0));
+  ASSERT_EQ(Put(1, 1000), StatusCode::kOk);
+  EXPECT_EQ(Persist({1}), std::vector{StatusCode::kUnavailable});
+  std::filesystem::remove(RegionFile(0));
+  EXPECT_TRUE(Eventually([&] { return metrics_.degraded_io_error.value() == 0; }));
+  EXPECT_EQ(Persist({1}), std::vector{StatusCode::kOk});
+}
+
 // ---- the directory
 
 TEST_P(DiskFaultTest, AnotherOnesDirectoryIsRefusedWithWhatToDo) {
