@@ -37,11 +37,13 @@ struct Region {
   bool HasRoom(uint64_t record_bytes) const {
     return end + record_bytes + FooterBytes(records + 1) + kBlockBytes <= length;
   }
+  // Sealed, to the catalog, means that its rows are all: not before the last of them is there,
+  // though the footer's sync may end before that record's own.
   CatalogRegion Row() const {
     return {.generation = generation,
             .sequence = sequence,
             .catalogued = unfinished.empty() ? end : *unfinished.begin(),
-            .sealed = state == State::kSealed};
+            .sealed = state == State::kSealed && unfinished.empty()};
   }
 };
 

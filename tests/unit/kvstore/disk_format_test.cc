@@ -4,6 +4,7 @@
 #include "kvstore/disk/catalog_row.h"
 #include "kvstore/disk/identity.h"
 #include "kvstore/disk/purge_record.h"
+#include "kvstore/disk/region.h"
 #include "kvstore/disk/region_footer.h"
 #include "kvstore/disk/region_header.h"
 #include "tests/unit/kvstore/test_segments.h"
@@ -60,6 +61,17 @@ TEST(DiskFormatTest, RegionHeaderAndTrailer) {
   trailer.footer_length = UINT64_MAX;
   Encode(trailer, block);
   EXPECT_FALSE(DecodeRegionTrailer(block, 1 << 20).ok());
+}
+
+// The catalog takes a sealed region's rows for all that it has. So it must not hear "sealed" while
+// the sync of some record, and with it that record's row, is still to come.
+TEST(DiskFormatTest, ARegionIsSealedToTheCatalogWhenItsLastRecordIsDurable) {
+  Region region{.state = Region::State::kSealed, .end = 65536, .unfinished = {8192}};
+  EXPECT_FALSE(region.Row().sealed);
+  EXPECT_EQ(region.Row().catalogued, 8192u);
+  region.unfinished.clear();
+  EXPECT_TRUE(region.Row().sealed);
+  EXPECT_EQ(region.Row().catalogued, 65536u);
 }
 
 TEST(DiskFormatTest, Footer) {
