@@ -18,13 +18,18 @@ Bytes Filled(size_t size, uint8_t value) { return Bytes(size, std::byte{value});
 class DiskModelTest : public ::testing::Test {
  protected:
   void Begin(uint64_t seed) {
-    loop_.reset();
+    loops_.clear();
     disk_.reset();
     simulation_ = std::make_shared<Simulation>(seed);
     disk_ = std::make_shared<SimDisk>(simulation_.get());
     Mount();
   }
-  void Mount() { loop_ = std::make_unique<SimLoop>(simulation_, SimLoopOptions{.disk = disk_}); }
+  // Loops of before stay: files of theirs may be tried still.
+  void Mount() {
+    loop_ =
+        loops_.emplace_back(std::make_unique<SimLoop>(simulation_, SimLoopOptions{.disk = disk_}))
+            .get();
+  }
   void LosePower() {
     disk_->LosePower();
     Mount();
@@ -63,7 +68,8 @@ class DiskModelTest : public ::testing::Test {
 
   std::shared_ptr<Simulation> simulation_;
   std::shared_ptr<SimDisk> disk_;
-  std::unique_ptr<SimLoop> loop_;
+  std::vector<std::unique_ptr<SimLoop>> loops_;
+  SimLoop* loop_ = nullptr;  // the last one
 };
 
 TEST_F(DiskModelTest, SyncedBytesSurviveAndOthersMayBeOldNewOrTorn) {
