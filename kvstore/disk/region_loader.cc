@@ -121,6 +121,7 @@ io::Task<Result<LoadedRegion>> LoadRegion(io::File* file, uint32_t shard, uint32
   Result<RegionHeader> header = HeaderOf(first->span(), *size, shard, region, owner, trailer, row);
   if (!header.ok()) co_return header.status();
   out.header = *header;
+  out.header_lost = !DecodeRegionHeader(first->span()).ok();
   const uint64_t generation = out.header.use.generation;
   if (trailer && trailer->use.generation != generation) trailer.reset();
   if (row != nullptr && row->row.generation != generation) row = nullptr;

@@ -15,6 +15,7 @@ struct LoadedRegion {
   enum class Source { kCatalog, kFooter, kScan };
 
   RegionHeader header;
+  bool header_lost = false;  // the trailer or the catalog has stood in for it
   Source source = Source::kCatalog;
   std::vector<PlacedRecord> records;  // by offset
   bool sealed = false;                // its footer is written, nothing can be appended

@@ -125,8 +125,10 @@ void RegionSet::Adopt(const Found& found) {
     highest_epoch_ = std::max(highest_epoch_, record->segment.purge_epoch);
     context_->engine->AddToDisk(record->segment, region->id, record->offset);
   }
-  // Appending goes on in the newest; what else was open stays as it is until it is evicted.
-  const bool append = !loaded.sealed && open_ == nullptr && region->HasRoom(kBlockBytes);
+  // Appending goes on in the newest; what else was open stays as it is until it is evicted. So does
+  // a region without its header: nothing says whose records they are when the catalog is lost, too.
+  const bool append =
+      !loaded.sealed && !loaded.header_lost && open_ == nullptr && region->HasRoom(kBlockBytes);
   SetState(region, append          ? Region::State::kOpen
                    : loaded.sealed ? Region::State::kSealed
                                    : Region::State::kWrittenOff);

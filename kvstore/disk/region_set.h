@@ -65,7 +65,7 @@ class RegionSet {
   void Evict(uint32_t id);
   void Discard(Region* region);
   io::Task<Status> Begin(Region* region);
-  io::Task<Status> WriteFooter(Region* region);
+  io::Task<Status> WriteFooter(Region* region, const std::vector<PlacedRecord>& records);
   void SetState(Region* region, Region::State state);
   Gauge* GaugeOf(Region::State state) const;
 

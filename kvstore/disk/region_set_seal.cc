@@ -52,7 +52,12 @@ io::Task<void> RegionSet::Seal(Region* region) {
   EMBER_CHECK(region->state == Region::State::kSealing && region->writes == 0,
               "sealed once its last write has ended");
   const RegionPin pin(&context_->engine->disk(), region->id);
-  const Status written = co_await WriteFooter(region);
+  std::vector<PlacedRecord> records;
+  context_->engine->disk().ForEachIn(region->id, [&](const DiskEntry& entry) {
+    records.push_back({entry.offset(), entry.record});
+  });
+  std::ranges::sort(records, {}, &PlacedRecord::offset);
+  const Status written = co_await WriteFooter(region, records);
   if (region->state != Region::State::kSealing) co_return;  // written off meanwhile
   if (!written.ok()) {
     WriteOff(region, written);
@@ -60,15 +65,14 @@ io::Task<void> RegionSet::Seal(Region* region) {
   }
   SetState(region, Region::State::kSealed);
   context_->engine->disk().SetEvictable(region->id);
+  // The catalog's rows are the footer's from now on. Else a segment whose purge was under way now
+  // and is forgotten by a loss of power would be there by the one and not by the other.
+  context_->catalog.RemoveRegion(region->id);
+  for (const PlacedRecord& record : records) context_->catalog.PutRecord(region->id, record);
   context_->catalog.PutRegion(region->id, region->Row());
 }
 
-io::Task<Status> RegionSet::WriteFooter(Region* region) {
-  std::vector<PlacedRecord> records;
-  context_->engine->disk().ForEachIn(region->id, [&](const DiskEntry& entry) {
-    records.push_back({entry.offset(), entry.record});
-  });
-  std::ranges::sort(records, {}, &PlacedRecord::offset);
+io::Task<Status> RegionSet::WriteFooter(Region* region, const std::vector<PlacedRecord>& records) {
   const Bytes footer = EncodeFooter(records);
   AlignedBuffer blocks(footer.size() + kBlockBytes);
   std::ranges::fill(blocks.span(), std::byte{0});
