@@ -24,6 +24,10 @@ io::Task<Result<std::unique_ptr<PurgeJournal>>> PurgeJournal::Open(io::FileSyste
     auto file = files->Open(path, {.write = true});
     if (!file.ok()) co_return file.status();
     journal->file_ = *std::move(file);
+    // A killed process may have left it, or its name, in the page cache only. What is in force from
+    // now on must not be forgotten with the power.
+    EMBER_CO_RETURN_IF_ERROR(co_await journal->file_->Sync());
+    EMBER_CO_RETURN_IF_ERROR(files->SyncFolder(FolderOf(path)));
     co_return journal;
   }
   if (bytes.status().code() != StatusCode::kNotFound) co_return bytes.status();

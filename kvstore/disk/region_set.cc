@@ -94,6 +94,11 @@ io::Task<std::optional<LoadedRegion>> RegionSet::LoadOne(uint32_t id,
   context_->metrics->regions_free.Add(1);
   Result<LoadedRegion> loaded =
       co_await LoadRegion(region.file.get(), options.shard, id, options.identity.Digest(), row);
+  // Found is not durable: a process that was killed leaves what it wrote to the page cache. Only
+  // what the catalog calls sealed has been synced for sure.
+  if (loaded.ok() && loaded->source != LoadedRegion::Source::kCatalog) {
+    if (const Status synced = co_await region.file->Sync(); !synced.ok()) loaded = synced;
+  }
   if (loaded.ok()) co_return *std::move(loaded);
   if (loaded.status().code() == StatusCode::kUnavailable) {
     // It may be readable again another time: neither read nor written in this run.

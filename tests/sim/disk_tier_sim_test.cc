@@ -11,8 +11,6 @@
 namespace ember::sim {
 namespace {
 
-bool Replaying() { return std::getenv("EMBER_SIM_SEED") != nullptr; }
-
 class DiskTierSim : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -44,6 +44,8 @@ void Name(uint64_t seed) {
 
 }  // namespace
 
+bool Replaying() { return std::getenv("EMBER_SIM_SEED") != nullptr; }
+
 void ForEachSeed(uint64_t count, const std::function<void(uint64_t seed)>& run) {
   Watch(SIGABRT);
   Watch(SIGSEGV);

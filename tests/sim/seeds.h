@@ -12,4 +12,17 @@ namespace ember::sim {
 // repeats it.
 void ForEachSeed(uint64_t count, const std::function<void(uint64_t seed)>& run);
 
+// Whether EMBER_SIM_SEED asks for one seed: then no test can expect to have seen everything.
+bool Replaying();
+
+// For counts of seeds, and what is expected of them all: a fifth of it under sanitizers.
+constexpr uint64_t Scaled(uint64_t count) {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return count / 5;
+#endif
+#endif
+  return count;
+}
+
 }  // namespace ember::sim

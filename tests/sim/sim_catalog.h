@@ -26,6 +26,8 @@ class SimCatalog {
   std::unique_ptr<kv::Catalog> Mount();
 
   void LosePower();
+  // The process dies alone: all that it has handed over stays.
+  void EndProcess() { ++losses_; }
   // All of it.
   void Lose();
   // So many rows, each in one of the ways in which a row can lie: gone, of another place, length,

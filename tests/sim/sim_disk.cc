@@ -168,21 +168,30 @@ uint64_t SimDisk::used_bytes() const {
   return pages * kPageBytes;
 }
 
-void SimDisk::LosePower() {
-  Dice& dice = simulation_->dice();
-  ++losses_;
-  // From "the cache was just written back" to "it never was".
-  const double survival = std::array{0.0, 0.1, 0.5, 0.9, 1.0}[dice.Below(5)];
+void SimDisk::SettlePending(double survival) {
   for (const PendingWrite& write : pending_) {
     uint64_t offset = write.offset;
     for (ByteSpan part : write.parts) {
       for (; !part.empty(); part = part.subspan(std::min(part.size(), kPageBytes))) {
         const ByteSpan piece = part.first(std::min(part.size(), kPageBytes));
-        if (dice.Chance(survival)) write.inode->Write(offset, piece);
+        if (simulation_->dice().Chance(survival)) write.inode->Write(offset, piece);
         offset += piece.size();
       }
     }
   }
+}
+
+void SimDisk::EndProcess() {
+  ++losses_;
+  SettlePending(0.5);
+}
+
+void SimDisk::LosePower() {
+  Dice& dice = simulation_->dice();
+  ++losses_;
+  // From "the cache was just written back" to "it never was".
+  const double survival = std::array{0.0, 0.1, 0.5, 0.9, 1.0}[dice.Below(5)];
+  SettlePending(survival);
   std::erase_if(inodes_, [](const auto& inode) { return inode.expired(); });
   for (const auto& weak : inodes_) {
     if (const auto inode = weak.lock()) inode->LosePower(dice, survival);

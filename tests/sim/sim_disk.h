@@ -4,7 +4,8 @@
 // Operation: a write is volatile until Sync, a name until SyncFolder. LosePower keeps, tears or
 // drops each page that wasn't synced, and of the names that weren't a first part, in order; what
 // was mounted before fails from then on, and the host's loops mount it anew. Writes that were under
-// way are there in part. Concurrency: the simulation's thread. Life: outlives its mounts; the
+// way are there in part. EndProcess is the same for a process that dies alone: what it has written
+// stays, durable or not. Concurrency: the simulation's thread. Life: outlives its mounts; the
 // simulation outlives it.
 #pragma once
 
@@ -29,7 +30,8 @@ class SimDisk {
   DiskFaultCount injected;
 
   void LosePower();
-  // How often that happened: mounts of another number are dead.
+  void EndProcess();
+  // How often either happened: mounts of another number are dead.
   uint64_t losses() const { return losses_; }
   uint64_t used_bytes() const;
   // One bit of a file; false when nothing is there.
@@ -83,6 +85,8 @@ class SimDisk {
   bool HasFolder(const std::string& path) const;
   bool IsEmptyFolder(const std::string& path) const;
   void Change(NameChange change);
+  // Of each page that is being written, whether it gets there.
+  void SettlePending(double survival);
   static void Apply(const NameChange& change, Tree* tree);
   Status WriteFaulty(SimInode& inode, const std::string& path, uint64_t offset, ByteSpan bytes,
                      bool* done);
