@@ -71,11 +71,17 @@ struct DiskFaultCount {
   std::map<std::pair<DiskFault, DiskTarget>, uint64_t> of;
 
   void Add(DiskFault fault, DiskTarget target) { ++of[{fault, target}]; }
+  DiskFaultCount& operator+=(const DiskFaultCount& more) {
+    for (const auto& [what, n] : more.of) of[what] += n;
+    return *this;
+  }
   uint64_t total() const;
   uint64_t Of(DiskFault fault) const;
   uint64_t Of(DiskTarget target) const;
-  // One line for people.
-  std::string ToString() const;
+  uint64_t Of(DiskFault fault, DiskTarget target) const {
+    const auto it = of.find({fault, target});
+    return it == of.end() ? 0 : it->second;
+  }
 };
 
 }  // namespace ember::sim

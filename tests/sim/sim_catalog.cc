@@ -124,7 +124,7 @@ void SimCatalog::DamageOne(kv::CatalogContents* contents) {
       record.segment.key.hash.bytes[dice.Below(16)] ^= std::byte{1};
       return Count(DiskFault::kBitFlip);
     case 4:
-      record.segment.generation.low ^= 1;
+      record.segment.generation.low ^= 1ull << 63;
       return Count(DiskFault::kBitFlip);
     default:
       record.segment.header_length = static_cast<uint32_t>(1 + dice.Below(5000));

@@ -131,6 +131,7 @@ void SimInode::LosePower(Dice& dice, double survival) {
   }
   if (!dice.Chance(survival)) size_ = durable_size_;
   durable_size_ = size_;
+  reserved_pages_ = std::min(reserved_pages_, (size_ + kPageBytes - 1) / kPageBytes);
   pages_.erase(pages_.lower_bound((size_ + kPageBytes - 1) / kPageBytes), pages_.end());
 }
 

@@ -26,11 +26,12 @@ SimTier::SimTier(std::shared_ptr<Simulation> simulation, std::shared_ptr<SimDisk
 
 SimTier::~SimTier() { EMBER_CHECK(loop_.ended(), "a run is stopped before it dies"); }
 
-Status SimTier::Start() {
+Status SimTier::Start(const std::function<void()>& meanwhile) {
   Status status = InternalError("pending");
   io::Gate gate;
   gate.Spawn([](SimTier* self, Status* out) -> io::Task<void> { *out = co_await self->Open(); }(
                                                 this, &status));
+  if (meanwhile) meanwhile();
   EMBER_CHECK(simulation_.RunUntil([&] { return gate.running() == 0; }, kPatience),
               "the tier does not start");
   return status;

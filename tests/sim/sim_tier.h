@@ -5,6 +5,7 @@
 // catalog outlive it.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "client/io/gate.h"
@@ -29,8 +30,9 @@ class SimTier {
           SimCatalog* catalog, const SimWallClock* wall_clock, SimTierOptions options);
   ~SimTier();
 
-  // Opens what is on the disk; runs the simulation until it is done. Once.
-  Status Start();
+  // Opens what is on the disk; runs the simulation until it is done. Once. `meanwhile`, if any, is
+  // called when that has begun, and may run the simulation, too.
+  Status Start(const std::function<void()>& meanwhile = nullptr);
   // In the orderly way, after whoever uses it has ended.
   void Stop(Duration grace);
 

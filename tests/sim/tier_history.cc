@@ -36,54 +36,89 @@ TierHistory::TierHistory(uint64_t seed, TierHistoryOptions options)
 
 TierHistory::~TierHistory() = default;
 
+TierHistory::Totals& TierHistory::Totals::operator+=(const Totals& more) {
+  for (auto count :
+       {&Totals::hits, &Totals::disk_hits, &Totals::puts, &Totals::durable, &Totals::found_bad,
+        &Totals::purges, &Totals::purged, &Totals::acknowledged_at_starts, &Totals::kills,
+        &Totals::power_cuts, &Totals::power_cuts_at_start, &Totals::power_cuts_in_purges}) {
+    this->*count += more.*count;
+  }
+  return *this;
+}
+
 void TierHistory::Await(io::Gate& gate, std::string_view what) {
   EMBER_CHECK(simulation_->RunUntil([&] { return gate.running() == 0; }, kPatience), what.data());
 }
 
-void TierHistory::Run(bool cut) {
-  model_.BeginRun(std::exchange(lost_power_, false));
-  stopping_ = false;
+void TierHistory::Run(RunEnd end) {
+  model_.BeginRun(std::exchange(died_, false));
   SimTier run(simulation_, disk_, &catalog_, &wall_clock_, tier_options_);
   run.engine().SetObserver(&model_);
   EMBER_CHECK(
       run.engine().SetTtl(kv::testing::NamespaceOf(TierModel::kShortLived), TierModel::kTtl).ok(),
       "a time to live");
   const uint64_t acknowledged = model_.acknowledged();
-  const Status started = run.Start();
-  EXPECT_TRUE(started.ok()) << started.ToString();
-  if (started.ok()) {
+  const Status started = run.Start([&] {
+    if (end == RunEnd::kPowerCutAtStart) Die(&run, end);
+  });
+  EXPECT_TRUE(started.ok() || died_) << started.ToString();
+  if (started.ok() && !died_) {
     CheckSpace(&run);
     io::Gate gate;
     gate.Spawn(CheckAll(&run));
     Await(gate, "the check hangs");
     totals_.acknowledged_at_starts += acknowledged;
+    // What is there may have come from a cache that was never written back.
+    if (simulation_->dice().Chance(0.5)) {
+      gate.Spawn(Persist(&run, model_.AllNumbers()));
+      Await(gate, "durability hangs");
+    }
 
     io::Gate users;
     for (int i = 0; i < options_.users; ++i) {
       users.Spawn(User(&run, static_cast<kv::OwnerId>(i + 1), options_.operations));
     }
-    if (cut) {
-      simulation_->RunFor(simulation_->dice().Between(microseconds(0), milliseconds(150)));
-      lost_power_ = stopping_ = true;
-      run.engine().SetObserver(nullptr);
-      disk_->LosePower();
-      catalog_.LosePower();
-    }
+    if (end != RunEnd::kOrderly) Die(&run, end);
     Await(users, "a user hangs");
-    if (!cut) CheckReleased(&run);
+    if (!died_) CheckReleased(&run);
   }
-  run.Stop(lost_power_ ? Duration::zero() : seconds(100));
+  run.Stop(died_ ? Duration::zero() : seconds(100));
   totals_.found_bad += run.disk_metrics().corruptions.value();
   totals_.disk_hits += run.disk_metrics().hits.value();
+  totals_.purged = model_.purged();
+}
+
+void TierHistory::Die(SimTier* run, RunEnd end) {
+  Dice& dice = simulation_->dice();
+  if (end == RunEnd::kPowerCutAtStart) {
+    simulation_->RunFor(dice.Between(microseconds(0), milliseconds(3)));
+    ++totals_.power_cuts_at_start;
+  } else if (dice.Chance(0.4) &&
+             simulation_->RunUntil([&] { return purging_ > 0; }, milliseconds(150))) {
+    simulation_->RunFor(dice.Between(microseconds(0), microseconds(500)));
+  } else {
+    simulation_->RunFor(dice.Between(microseconds(0), milliseconds(dice.Chance(0.3) ? 1 : 150)));
+  }
+  died_ = true;
+  run->engine().SetObserver(nullptr);
+  if (end == RunEnd::kKill) {
+    ++totals_.kills;
+    disk_->EndProcess();
+    return catalog_.EndProcess();
+  }
+  ++totals_.power_cuts;
+  totals_.power_cuts_in_purges += purging_ > 0;
+      disk_->LosePower();
+  catalog_.LosePower();
 }
 
 // ---- users
 
 io::Task<void> TierHistory::User(SimTier* run, kv::OwnerId owner, int operations) {
   Dice& dice = simulation_->dice();
-  for (int i = 0; i < operations && !stopping_; ++i) {
+  for (int i = 0; i < operations && !died_; ++i) {
     co_await Operate(run, owner);
-    if (stopping_) break;
+    if (died_) break;
     run->engine().ExpireDue();
     co_await run->loop().Sleep(dice.Chance(0.02) ? dice.Between(seconds(0), seconds(5))
                                                  : dice.Between(Duration(0), milliseconds(4)));
@@ -104,9 +139,9 @@ io::Task<void> TierHistory::Operate(SimTier* run, kv::OwnerId owner) {
       return Persist(run, {Number(), Number(), Number()});
     case 5:
       Match(run, owner);
-      return Get(run, Number());
+      return Get(run, Number(), /*may_be_busy=*/true);
     default:
-      return Get(run, Number());
+      return Get(run, Number(), /*may_be_busy=*/true);
   }
 }
 
@@ -135,7 +170,7 @@ io::Task<void> TierHistory::Persist(SimTier* run, std::vector<uint64_t> numbers)
     departures.push_back(model_.departures(number));
   }
   const std::vector<StatusCode> codes = co_await run->tier().Persist(keys);
-  if (stopping_) co_return;
+  if (died_) co_return;
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (codes[i] != StatusCode::kOk || model_.departures(numbers[i]) != departures[i]) continue;
     const kv::DiskEntry* entry = run->engine().disk().Find(keys[i]);
@@ -146,15 +181,15 @@ io::Task<void> TierHistory::Persist(SimTier* run, std::vector<uint64_t> numbers)
   }
 }
 
-io::Task<void> TierHistory::Get(SimTier* run, uint64_t number) {
+io::Task<void> TierHistory::Get(SimTier* run, uint64_t number, bool may_be_busy) {
   const BlockKey key = model_.KeyOf(number);
   kv::ShardEngine::Found found = run->engine().Get(key);
   if (found.on_disk) found = co_await run->tier().Load(key);
-  if (lost_power_) co_return;
+  if (died_) co_return;
   if (found.pin.held()) {
     ++totals_.hits;
     model_.CheckFound(number, found.pin.header(), found.pin.payload());
-  } else if (found.miss != MissReason::kBusy) {
+  } else if (!may_be_busy || found.miss != MissReason::kBusy) {
     model_.CheckMissed(number, found.miss);
   }
 }
@@ -173,8 +208,10 @@ io::Task<void> TierHistory::Purge(SimTier* run) {
       model_.BeginPurge(model_.ScopeOf(Number(), simulation_->dice().Chance(0.3)),
                         run->engine().tombstones().epoch());
   run->engine().Purge(purge.scope, purge.epoch);
+  ++purging_;
   const Status durable = co_await run->tier().RecordPurge(purge.scope, purge.epoch);
-  if (lost_power_ || !durable.ok()) co_return;
+  --purging_;
+  if (died_ || !durable.ok()) co_return;
   model_.EndPurge(purge);
   ++totals_.purges;
 }
@@ -184,7 +221,9 @@ io::Task<void> TierHistory::Purge(SimTier* run) {
 // Twice: what is found bad the first time must be a miss then.
 io::Task<void> TierHistory::CheckAll(SimTier* run) {
   for (int pass = 0; pass < 2; ++pass) {
-    for (uint64_t number = 0; number < model_.numbers(); ++number) co_await Get(run, number);
+    for (uint64_t number = 0; number < model_.numbers(); ++number) {
+      co_await Get(run, number, /*may_be_busy=*/false);
+    }
   }
 }
 
@@ -195,6 +234,15 @@ void TierHistory::CheckReleased(SimTier* run) {
   EXPECT_EQ(engine.attempts(), 0u);
   EXPECT_EQ(engine.leases(), 0u);
   EXPECT_EQ(engine.reserved_bytes(), 0u);
+  // What a prefetch is reading has room and no name yet.
+  EXPECT_TRUE(
+      simulation_->RunUntil([&] { return run->arena().used() <= NamedBytes(run); }, seconds(100)))
+      << "memory that belongs to no segment: " << run->arena().used() - NamedBytes(run);
+}
+
+// What the stored segments take in memory.
+uint64_t TierHistory::NamedBytes(SimTier* run) {
+  kv::ShardEngine& engine = run->engine();
   std::vector<BlockKey> keys;
   uint64_t cursor = 0;
   do {
@@ -206,9 +254,7 @@ void TierHistory::CheckReleased(SimTier* run) {
     const std::optional<kv::Pin> pin = engine.PinStored(key);
     if (pin) bytes += run->arena().RoundedLength(pin->payload().size() + pin->header().size());
   }
-  // What a prefetch is reading has room and no name yet.
-  EXPECT_TRUE(simulation_->RunUntil([&] { return run->arena().used() <= bytes; }, seconds(100)))
-      << "memory that belongs to no segment: " << run->arena().used() - bytes;
+  return bytes;
 }
 
 void TierHistory::CheckSpace(SimTier* run) {

@@ -22,14 +22,21 @@ struct TierHistoryOptions {
   double purge = 0.01;  // of the operations
 };
 
+enum class RunEnd {
+  kOrderly,
+  kKill,             // the process dies while users are at work, and nothing else does
+  kPowerCut,         // the same with the power
+  kPowerCutAtStart,  // before there are users
+};
+
 class TierHistory {
  public:
   TierHistory(uint64_t seed, TierHistoryOptions options);
   ~TierHistory();
 
-  // A run: start, check everything, let the users work, end. With `cut`, the power goes at a random
-  // moment of it; else the end is orderly.
-  void Run(bool cut);
+  // A run: start, check everything, let the users work, end. Other ends than the orderly one come
+  // at a random moment, and often in the middle of a purge.
+  void Run(RunEnd end);
 
   Simulation& simulation() { return *simulation_; }
   SimDisk& disk() { return *disk_; }
@@ -46,7 +53,14 @@ class TierHistory {
     uint64_t durable = 0;
     uint64_t found_bad = 0;  // copies that the tier found damaged, and dropped
     uint64_t purges = 0;
+    uint64_t purged = 0;                  // durable segments that a purge took
     uint64_t acknowledged_at_starts = 0;  // and found
+    uint64_t kills = 0;
+    uint64_t power_cuts = 0;
+    uint64_t power_cuts_at_start = 0;   // of those
+    uint64_t power_cuts_in_purges = 0;  // of those
+
+    Totals& operator+=(const Totals& more);
   };
   const Totals& totals() const { return totals_; }
 
@@ -55,11 +69,13 @@ class TierHistory {
   io::Task<void> Operate(SimTier* run, kv::OwnerId owner);
   io::Task<void> Put(SimTier* run, kv::OwnerId owner, uint64_t number);
   io::Task<void> Persist(SimTier* run, std::vector<uint64_t> numbers);
-  io::Task<void> Get(SimTier* run, uint64_t number);
+  io::Task<void> Get(SimTier* run, uint64_t number, bool may_be_busy);
   void Match(SimTier* run, kv::OwnerId owner);
   io::Task<void> Purge(SimTier* run);
   io::Task<void> CheckAll(SimTier* run);
+  void Die(SimTier* run, RunEnd end);
   void CheckReleased(SimTier* run);
+  static uint64_t NamedBytes(SimTier* run);
   void CheckSpace(SimTier* run);
 
   uint64_t Number() { return simulation_->dice().Below(model_.numbers()); }
@@ -73,8 +89,8 @@ class TierHistory {
   TierModel model_;
   SimTierOptions tier_options_;
   Totals totals_;
-  bool lost_power_ = false;  // the run of now, or the last one
-  bool stopping_ = false;
+  int purging_ = 0;
+  bool died_ = false;  // the run of now, or the last one
 };
 
 }  // namespace ember::sim

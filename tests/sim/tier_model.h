@@ -28,6 +28,7 @@ class TierModel final : public kv::EngineObserver {
   bool lossy = false;
 
   uint64_t numbers() const { return keys_.size(); }
+  std::vector<uint64_t> AllNumbers() const;
   BlockKey KeyOf(uint64_t number) const;
   // A new variant.
   kv::testing::TestSegment NewSegment(uint64_t number);
@@ -55,9 +56,9 @@ class TierModel final : public kv::EngineObserver {
   void EndPurge(const Purge& purge);
   PurgeScope ScopeOf(uint64_t number, bool by_tenant) const;
 
-  // Another run on the same directory, after the old one's end. `lost_power`: purges that weren't
-  // durable may be forgotten.
-  void BeginRun(bool lost_power);
+  // Another run on the same directory, after the old one's end. `died`, not in the orderly way:
+  // purges that weren't durable may be forgotten.
+  void BeginRun(bool died);
   // Of segments that were durable.
   uint64_t purged() const { return purged_; }
 
@@ -78,6 +79,9 @@ class TierModel final : public kv::EngineObserver {
   };
 
   uint64_t NamespaceOf(uint64_t number) const { return number % kNamespaces; }
+  Duration AgeOf(const Key& key, uint64_t variant) const {
+    return milliseconds(wall_clock_->NowMs() - key.put_ms[variant]);
+  }
   std::string TenantOf(uint64_t number) const { return number % 3 == 0 ? "acme" : "beta"; }
 
   const SimWallClock* const wall_clock_;
