@@ -42,8 +42,12 @@ class DiskBench {
   Chain MakeChain(uint32_t number, size_t segments);
   // Segments acknowledged on disk.
   Result<size_t> Put(const Chain& chain);
-  // Segments that came back, each compared; `*wrong` counts those that differ.
-  size_t Load(const Chain& chain, size_t* wrong);
+  struct Loaded {
+    size_t right = 0;  // segments that came back with the bytes that were put
+    size_t wrong = 0;
+    double seconds = 0;  // of the loads alone, without comparing
+  };
+  Loaded Load(const Chain& chain);
   Status Survive();
   Status Read();
 

@@ -10,7 +10,7 @@ namespace {
 // Between two batches a load notices that its prefix was cut elsewhere. The next one is asked for
 // before the last has come; so a request must be small enough to be taken by the kernel's buffers
 // while the node is busy sending.
-constexpr uint64_t kMaxBatchBytes = 16 << 20;
+constexpr uint64_t kMaxBatchBytes = 32 << 20;
 constexpr size_t kMaxBatchKeys = 256;
 static_assert(kMaxBatchKeys <= wire::kMaxKeysPerBatch);
 constexpr Duration kReportTimeout = seconds(1);

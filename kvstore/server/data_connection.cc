@@ -12,6 +12,9 @@ constexpr uint64_t kFarewellBytes = 1 << 20;
 
 // How far ahead of the reply segments are read from disk, at most.
 constexpr size_t kPrefetchKeys = 64;
+// In items of a reply: looked at so often whether more may be read ahead. While the reply is sent
+// the disk must not run dry.
+constexpr size_t kPrefetchEvery = 4;
 
 double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -283,10 +286,14 @@ io::Task<Status> DataConnection::HandleGet(const Frame& frame) {
   if (!get.ok()) co_return get.status();
   InPlace in_place{milliseconds(std::min(get->in_place_lease_ms, wire::kMaxLeaseMs))};
   const bool shared = in_place.duration > Duration::zero() && !context_->options.shm_path.empty();
+  bool disk_used = false;
   for (uint32_t i = 0; i < get->items.size(); ++i) {
     ShardEngine::Found found = context_->engine->Get(get->items[i].key);
-    if (found.on_disk) {
+    if (found.on_disk || (disk_used && i % kPrefetchEvery == 0)) {
       PrefetchFrom(std::span(get->items).subspan(i));
+    }
+    if (found.on_disk) {
+      disk_used = true;
       // What is ready need not wait for the disk.
       EMBER_CO_RETURN_IF_ERROR(co_await replies_.Flush());
       found = co_await context_->disk->Load(get->items[i].key);
