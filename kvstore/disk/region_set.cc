@@ -82,7 +82,10 @@ io::Task<std::optional<LoadedRegion>> RegionSet::LoadOne(uint32_t id,
   const std::string path = RegionPath(options.directory, options.shard, id);
   auto file = context_->files().Open(path, {.write = true, .direct = true});
   if (!file.ok()) {
-    spdlog::warn("region file can't be used reason=\"{}\"", file.status().ToString());
+    spdlog::error("region file is left alone reason=\"{}\"", file.status().ToString());
+    unopened_.insert(id);
+    total_bytes_ += options.region_bytes;  // as far as can be known
+    context_->metrics->region_bytes.Add(static_cast<double>(options.region_bytes));
     co_return std::nullopt;
   }
   Region& region = regions_[id];
@@ -210,7 +213,7 @@ Result<Region*> RegionSet::NewFile() {
                         " MiB left");
   }
   uint32_t id = 0;
-  while (regions_.contains(id)) ++id;
+  while (regions_.contains(id) || unopened_.contains(id)) ++id;
   const std::string path = RegionPath(options.directory, options.shard, id);
   auto file = context_->files().Open(path, {.create = true, .write = true, .direct = true});
   if (!file.ok()) return file.status();

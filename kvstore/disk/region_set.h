@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 #include "kvstore/disk/region.h"
 #include "kvstore/disk/region_loader.h"
@@ -71,6 +72,7 @@ class RegionSet {
 
   TierContext* const context_;
   std::map<uint32_t, Region> regions_;
+  std::set<uint32_t> unopened_;  // files that could not be opened: another run may read them
   Region* open_ = nullptr;
   uint64_t total_bytes_ = 0;
   uint64_t last_sequence_ = 0;

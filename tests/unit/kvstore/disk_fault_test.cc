@@ -181,6 +181,25 @@ TEST_P(DiskFaultTest, SwappedFileNamesAreNoticedAtTheNextStart) {
   for (uint64_t n = 11; n <= 15; ++n) EXPECT_TRUE(Right(n, kLength));
 }
 
+TEST_P(DiskFaultTest, AFileThatCantBeOpenedIsLeftAloneAndFoundInALaterRun) {
+  ASSERT_TRUE(Start().ok());
+  ASSERT_TRUE(PutDurably(1, kLength));
+  const std::string file = RegionFile(Where(1).region);
+  Stop();
+  std::filesystem::rename(file, options_.directory + "/aside");
+  std::filesystem::create_directory(file);
+  ASSERT_TRUE(Start().ok());
+  EXPECT_TRUE(Get(1).empty());
+  ASSERT_TRUE(PutDurably(2, kLength));
+  EXPECT_NE(RegionFile(Where(2).region), file);
+  Stop();
+  std::filesystem::remove(file);
+  std::filesystem::rename(options_.directory + "/aside", file);
+  ASSERT_TRUE(Start().ok());
+  EXPECT_TRUE(Right(1, kLength));
+  EXPECT_TRUE(Right(2, kLength));
+}
+
 TEST_P(DiskFaultTest, TheScrubberFindsDamageBeforeAnybodyAsks) {
   options_.scrub_bytes_per_second = 1ull << 30;
   options_.scrub_interval = milliseconds(20);
