@@ -34,6 +34,9 @@ Shard::Shard(uint32_t number, MetricsRegistry* metrics)
       loop_lag_(metrics->AddGauge("ember_store_loop_lag_seconds",
                                   "How late the shard's thread came to its last beat",
                                   LabelsOf(number))),
+      io_pending_(metrics->AddGauge("ember_store_io_pending",
+                                    "Operations with the kernel at the shard's last beat",
+                                    LabelsOf(number))),
       feed_(random_.Next(), &metrics->AddCounter("ember_store_feed_events_total",
                                                  "Segments stored, removed and purges, as numbered "
                                                  "for the feed's readers",
@@ -102,6 +105,7 @@ void Shard::Beat() {
   const TimePoint now = thread_->loop().Now();
   last_beat_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   reuse_watch_.Look();
+  io_pending_.Set(static_cast<double>(thread_->loop().pending_operations()));
   const TimePoint next = now + kBeatInterval;
   beat_timer_ = thread_->loop().StartTimer(next, [this, next] {
     loop_lag_.Set(std::chrono::duration<double>(thread_->loop().Now() - next).count());

@@ -86,6 +86,7 @@ class Shard {
   SystemRandom random_;
   SystemWallClock wall_clock_;
   Gauge& loop_lag_;
+  Gauge& io_pending_;
   FeedLog feed_;
   std::string io_fallback_;
   std::unique_ptr<Arena> arena_;

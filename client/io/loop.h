@@ -32,6 +32,9 @@ class Loop : public Clock {
   // Of a movable loop, its running thread only: whether anything would happen if it ran on (a
   // function posted, a coroutine that is ready or waits, a timer).
   virtual bool HasWork();
+  // Operations that are with the kernel now: with io_uring, the depth of its ring. The loop's
+  // thread.
+  virtual size_t pending_operations() const { return 0; }
   // How long to look for completions, again and again, before the thread is put to sleep. Not done
   // after a wait of ten times as long, until one was shorter. 0, the default: never. Before the
   // first run.

@@ -30,6 +30,7 @@ class LoopBase : public Loop {
     return !ready_.empty() || suspended_ > 0 || timers_.Next().has_value() || !posts_.empty();
   }
   void set_spin(Duration spin) final { spin_ = spin; }
+  size_t pending_operations() const final { return suspended_; }
   void Stop() final;
   void Post(std::function<void()> fn) final {
     if (posts_.Push(std::move(fn))) Wake();

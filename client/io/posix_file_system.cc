@@ -15,7 +15,7 @@
 namespace ember::io {
 namespace {
 
-constexpr mode_t kFileMode = 0640;  // the cache may hold what users typed
+constexpr mode_t kFileMode = 0600;  // the cache may hold what users typed
 
 int OpenFlags(OpenOptions options) {
   return O_CLOEXEC | (options.write ? O_RDWR : O_RDONLY) | (options.create ? O_CREAT : 0) |
