@@ -5,11 +5,6 @@
 #include <utility>
 
 namespace ember::router {
-namespace {
-
-TimePoint Now() { return std::chrono::steady_clock::now(); }
-
-}  // namespace
 
 void FleetFeed::OnSnapshot(ReplicaNumber replica, AgentSnapshot snapshot) {
   const ReplicaSet::Member& m = replicas_.at(replica);
@@ -17,7 +12,7 @@ void FleetFeed::OnSnapshot(ReplicaNumber replica, AgentSnapshot snapshot) {
     spdlog::warn("replica {}: its agent calls itself \"{}\"", m.config.id, snapshot.replica_id);
   }
   const NamespaceId before = m.view.ns;
-  replicas_.ApplySnapshot(replica, snapshot, Now());
+  replicas_.ApplySnapshot(replica, snapshot, SteadyClock().Now());
   if (m.view.ns != before) tokenizer_.Forget();
   if (snapshot.ns) {
     index_.Reset(replica, *snapshot.ns, std::move(snapshot.held));
@@ -37,7 +32,7 @@ void FleetFeed::OnHeld(ReplicaNumber replica, HeldChain held) {
 
 void FleetFeed::OnReport(ReplicaNumber replica, const AgentReport& report) {
   const bool before = replicas_.at(replica).view.healthy;
-  replicas_.ApplyReport(replica, report, Now());
+  replicas_.ApplyReport(replica, report, SteadyClock().Now());
   if (replicas_.at(replica).view.healthy != before) OnHealthChange(replica);
 }
 

@@ -14,8 +14,6 @@ using http::RelayEnd;
 // A request that broke two replicas is not given a third one.
 constexpr int kMaxResets = 2;
 
-TimePoint Now() { return std::chrono::steady_clock::now(); }
-
 const CandidateCost* CostOfChosen(const RoutingDecision& decision) {
   const auto it =
       std::find_if(decision.candidates.begin(), decision.candidates.end(),
@@ -107,9 +105,9 @@ bool Router::MayRetry(const Routing& routing) const {
 
 asio::awaitable<void> Router::Tokenize(const http::Request& request, Routing* routing) {
   if (!routing->options.has_prompt || !routing->options.policy->needs_tokens()) co_return;
-  const TimePoint start = Now();
+  const TimePoint start = SteadyClock().Now();
   auto prompt = co_await parts_.tokenizer->Tokenize(request.path, request.body);
-  routing->explained.tokenize_ms = ToMilliseconds(Now() - start);
+  routing->explained.tokenize_ms = ToMilliseconds(SteadyClock().Now() - start);
   if (!prompt.ok()) co_return;  // the tokenizer counted why; the policy goes by load
   routing->prompt = *std::move(prompt);
   routing->explained.prompt_tokens = routing->prompt->token_count;
@@ -145,7 +143,7 @@ void Router::Match(const Routing& routing, std::vector<Candidate>* candidates,
 }
 
 const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing* routing) {
-  const TimePoint start = Now();
+  const TimePoint start = SteadyClock().Now();
   PolicyInput input;
   Match(*routing, &candidates, &input);
   input.candidates = candidates;
@@ -154,7 +152,7 @@ const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing
   input.turn = turns_[routing->options.policy]++;
   routing->explained.decisions.push_back(routing->options.policy->Decide(input));
   routing->explained.store_tokens = input.store_tokens;
-  const double took_ms = ToMilliseconds(Now() - start);
+  const double took_ms = ToMilliseconds(SteadyClock().Now() - start);
   routing->explained.decide_us = took_ms * 1000;
   parts_.metrics->decide.Observe(took_ms / 1000);
   return routing->explained.decisions.back();

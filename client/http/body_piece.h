@@ -4,14 +4,14 @@
 #pragma once
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <tuple>
+
+#include "client/http/await.h"
 
 namespace ember::http {
 
@@ -25,7 +25,6 @@ boost::asio::awaitable<boost::system::error_code> ReadBodyPiece(
     size_t read_size, char* data, size_t size, size_t* got) {
   namespace asio = boost::asio;
   using boost::beast::http::error;
-  constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
   *got = 0;
   parser.eager(true);
   while (!parser.is_done()) {

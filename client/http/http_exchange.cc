@@ -19,7 +19,6 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr uint32_t kMaxHeadBytes = 64 << 10;
 constexpr int kMaxInterimReplies = 16;
 

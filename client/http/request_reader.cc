@@ -17,7 +17,6 @@ using Failure = RequestReader::Failure;
 
 namespace {
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kFirstRead = 4 << 10;
 constexpr size_t kBigRead = 64 << 10;
 constexpr ptrdiff_t kMaxFields = 256;

@@ -13,6 +13,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <future>
 
+#include "client/http/await.h"
 #include "client/http/server_connection.h"
 #include "client/http/server_shared.h"
 #include "client/http/watchdog.h"
@@ -25,7 +26,6 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr int kMaxRefusals = 256;              // beyond, a connection over the limit is just closed
 constexpr Duration kCancelGrace = seconds(5);  // for handlers to end once they are cancelled
 

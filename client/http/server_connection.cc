@@ -10,6 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "client/http/await.h"
 #include "client/http/reply_writer.h"
 #include "client/http/socket_options.h"
 
@@ -21,7 +22,6 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 // How long a client may go on sending what was refused, so that it reads the reply and not a reset.
 constexpr Duration kLinger = seconds(5);
 

@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kOperationNames[] = {"match", "get", "put"};
 constexpr const char* kOutcomeNames[] = {"hit", "partial", "miss"};
 
-Counter& Bytes(MetricsRegistry& registry, const char* direction) {
+Counter& AddBytes(MetricsRegistry& registry, const char* direction) {
   return registry.AddCounter("ember_client_payload_bytes_total",
                              "Segment payload moved between this client and the store.",
                              {{"direction", direction}});
@@ -17,11 +17,11 @@ Counter& Bytes(MetricsRegistry& registry, const char* direction) {
 }  // namespace
 
 ClientMetrics::ClientMetrics(MetricsRegistry& registry)
-    : bytes_loaded(Bytes(registry, "load")),
+    : bytes_loaded(AddBytes(registry, "load")),
       bytes_mapped(registry.AddCounter(
           "ember_client_mapped_bytes_total",
           "Segment payload loaded that was read in the memory of a node on this host.")),
-      bytes_pushed(Bytes(registry, "push")),
+      bytes_pushed(AddBytes(registry, "push")),
       failovers(registry.AddCounter("ember_client_failovers_total",
                                     "Segments asked of another copy after the first one failed.")),
       corrupt(registry.AddCounter("ember_client_corrupt_total",

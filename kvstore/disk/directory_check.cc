@@ -8,8 +8,6 @@
 namespace ember::kv {
 namespace {
 
-constexpr size_t kMaxJournalBytes = 64 << 20;
-
 struct RegionPlace {
   uint32_t shard = 0;
   uint32_t region = 0;
@@ -167,7 +165,7 @@ class Check {
 
   io::Task<Status> CheckPurges(uint32_t shard) {
     const std::string path = PurgesPath(directory_, shard);
-    Result<Bytes> bytes = co_await ReadWholeFile(files_, path, kMaxJournalBytes);
+    Result<Bytes> bytes = co_await ReadWholeFile(files_, path, kMaxPurgesBytes);
     if (bytes.status().code() == StatusCode::kNotFound) {
       if (report_.regions_sealed + report_.regions_open > 0) {
         Add(path, 0, "the journal of purges is missing: the next start drops all segments");

@@ -8,7 +8,7 @@ namespace ember::kv {
 namespace {
 
 constexpr std::string_view kFirstLine = "EmberKV data directory";
-constexpr size_t kMaxBytes = 4096;
+constexpr size_t kMaxIdentityBytes = 4096;
 constexpr uint32_t kMaxShards = 4096;
 
 std::string Hex64(uint64_t value) {
@@ -52,7 +52,7 @@ std::string EncodeIdentity(const Identity& identity) {
 }
 
 Result<Identity> DecodeIdentity(std::string_view text) {
-  if (text.size() > kMaxBytes) return InvalidError("IDENTITY: too large");
+  if (text.size() > kMaxIdentityBytes) return InvalidError("IDENTITY: too large");
   const std::string_view all = text;
   Result<std::string_view> first = TakeLine(&text, kFirstLine);
   if (!first.ok() || !first->empty()) return InvalidError("IDENTITY: not one of EmberKV");

@@ -6,7 +6,6 @@ namespace ember::kv {
 namespace {
 
 constexpr uint64_t kReserveStep = 64 << 10;
-constexpr size_t kMaxBytes = 64 << 20;
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
@@ -16,7 +15,7 @@ io::Task<Result<std::unique_ptr<PurgeJournal>>> PurgeJournal::Open(io::FileSyste
                                                                    std::string path,
                                                                    bool expected) {
   std::unique_ptr<PurgeJournal> journal(new PurgeJournal(files, path));
-  Result<Bytes> bytes = co_await ReadWholeFile(files, path, kMaxBytes);
+  Result<Bytes> bytes = co_await ReadWholeFile(files, path, kMaxPurgesBytes);
   if (bytes.ok()) {
     journal->found_ = DecodePurges(*bytes);
     journal->end_ = journal->found_.end;

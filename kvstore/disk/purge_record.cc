@@ -5,7 +5,7 @@
 namespace ember::kv {
 namespace {
 
-constexpr uint32_t kMagic = 0x47525045;  // "EPRG"
+constexpr uint32_t kPurgeMagic = 0x47525045;  // "EPRG"
 constexpr size_t kChecksumAt = kPurgeRecordBytes - 8;
 
 bool Decode(ByteSpan bytes, PurgeRecord* out) {
@@ -20,7 +20,7 @@ bool Decode(ByteSpan bytes, PurgeRecord* out) {
   out->time_ms = reader.Get<int64_t>();
   (void)reader.Get<uint64_t>();
   const auto checksum = reader.Get<uint64_t>();
-  return magic == kMagic && kind >= 1 && kind <= 3 &&
+  return magic == kPurgeMagic && kind >= 1 && kind <= 3 &&
          checksum == Xxh3Of64(bytes.first(kChecksumAt));
 }
 
@@ -29,7 +29,7 @@ bool Decode(ByteSpan bytes, PurgeRecord* out) {
 std::array<std::byte, kPurgeRecordBytes> Encode(const PurgeRecord& record) {
   Bytes bytes;
   ByteWriter writer(&bytes);
-  writer.Put(kMagic);
+  writer.Put(kPurgeMagic);
   writer.Put(static_cast<uint32_t>(record.scope.kind));
   writer.PutRaw(record.scope.ns.bytes);
   writer.Put(record.scope.tenant_hash);

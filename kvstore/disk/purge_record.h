@@ -12,6 +12,7 @@
 namespace ember::kv {
 
 inline constexpr size_t kPurgeRecordBytes = 64;
+inline constexpr size_t kMaxPurgesBytes = 64 << 20;  // of the file; compacted long before
 
 struct PurgeRecord {
   PurgeScope scope;

@@ -3,7 +3,7 @@
 namespace ember::kv {
 namespace {
 
-constexpr uint32_t kMagic = 0x43455245;  // "EREC"
+constexpr uint32_t kRecordMagic = 0x43455245;  // "EREC"
 // Far above what any node accepts; so sums of lengths can't wrap.
 constexpr uint32_t kMaxPayloadLength = 1u << 30;
 
@@ -55,11 +55,11 @@ void Encode(const RecordHead& head, MutableByteSpan block) {
   writer.Put(head.offset);
   Put(&writer, head.segment);
   writer.PutRaw(head.checksum);
-  SealBlock(kMagic, fields, block);
+  SealBlock(kRecordMagic, fields, block);
 }
 
 Result<RecordHead> DecodeRecordHead(ByteSpan block) {
-  Result<ByteSpan> fields = OpenBlock(kMagic, block, "record head");
+  Result<ByteSpan> fields = OpenBlock(kRecordMagic, block, "record head");
   if (!fields.ok()) return fields.status();
   ByteReader reader(*fields);
   RecordHead head;

@@ -2,7 +2,7 @@
 
 namespace ember::kv {
 namespace {
-constexpr uint32_t kMagic = 0x47455245;  // "EREG"
+constexpr uint32_t kRegionMagic = 0x47455245;  // "EREG"
 }  // namespace
 
 void Encode(const RegionHeader& header, MutableByteSpan block) {
@@ -14,11 +14,11 @@ void Encode(const RegionHeader& header, MutableByteSpan block) {
   writer.Put(header.sequence);
   writer.Put(header.length);
   writer.PutRaw(header.owner);
-  SealBlock(kMagic, fields, block);
+  SealBlock(kRegionMagic, fields, block);
 }
 
 Result<RegionHeader> DecodeRegionHeader(ByteSpan block) {
-  Result<ByteSpan> fields = OpenBlock(kMagic, block, "region header");
+  Result<ByteSpan> fields = OpenBlock(kRegionMagic, block, "region header");
   if (!fields.ok()) return fields.status();
   ByteReader reader(*fields);
   RegionHeader header;

@@ -5,7 +5,7 @@
 namespace ember::wire {
 namespace {
 
-constexpr uint32_t kMagic = 0x41424d45;  // "EMBA"
+constexpr uint32_t kOfferMagic = 0x41424d45;  // "EMBA"
 constexpr uint16_t kFormat = 1;
 constexpr size_t kChecksumBytes = 8;
 
@@ -14,7 +14,7 @@ constexpr size_t kChecksumBytes = 8;
 Bytes Encode(const ArenaOffer& offer) {
   Bytes out;
   ByteWriter w(&out);
-  w.Put(kMagic);
+  w.Put(kOfferMagic);
   w.Put(kFormat);
   w.Put(uint16_t{0});
   w.Put(offer.incarnation);
@@ -36,7 +36,7 @@ Result<ArenaOffer> DecodeArenaOffer(ByteSpan bytes) {
   offer.shard = r.Get<uint32_t>();
   offer.capacity = r.Get<uint64_t>();
   const auto checksum = r.Get<uint64_t>();
-  if (magic != kMagic || checksum != Xxh3Of64(bytes.first(bytes.size() - kChecksumBytes))) {
+  if (magic != kOfferMagic || checksum != Xxh3Of64(bytes.first(bytes.size() - kChecksumBytes))) {
     return InvalidError("not an arena offer");
   }
   if (format != kFormat || zero != 0) {

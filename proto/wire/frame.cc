@@ -5,7 +5,7 @@
 
 namespace ember::wire {
 namespace {
-constexpr uint32_t kMagic = 0x31424d45;  // "EMB1"
+constexpr uint32_t kFrameMagic = 0x31424d45;  // "EMB1"
 }
 
 std::array<std::byte, kFrameHeaderBytes> EncodeFrameHeader(const FrameHeader& header) {
@@ -15,7 +15,7 @@ std::array<std::byte, kFrameHeaderBytes> EncodeFrameHeader(const FrameHeader& he
     std::memcpy(bytes.data() + end, &value, sizeof value);
     end += sizeof value;
   };
-  put(kMagic);
+  put(kFrameMagic);
   put(kProtocolVersion);
   put(header.type);
   put(header.request_id);
@@ -45,7 +45,7 @@ Result<FrameHeader> DecodeFrameHeader(std::span<const std::byte, kFrameHeaderByt
   r.Get<uint32_t>();
   header.payload_length = r.Get<uint64_t>();
   const auto checksum = r.Get<uint64_t>();
-  if (magic != kMagic) return InvalidError("not an EmberKV data-plane frame");
+  if (magic != kFrameMagic) return InvalidError("not an EmberKV data-plane frame");
   if (checksum != Xxh3Of64(bytes.first(kFrameHeaderBytes - 8))) {
     return InvalidError("frame header: checksum differs");
   }

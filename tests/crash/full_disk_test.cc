@@ -12,7 +12,7 @@ namespace ember::testing {
 namespace {
 
 constexpr uint64_t kFileSystem = 48 << 20;
-constexpr size_t kSegments = 8, kBytes = 100'000;
+constexpr size_t kChainSegments = 8, kSegmentBytes = 100'000;
 
 class FullDiskTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -71,16 +71,16 @@ INSTANTIATE_TEST_SUITE_P(BackEnds, FullDiskTest, ::testing::Values("auto", "epol
 TEST_P(FullDiskTest, C10_FiveTimesTheFileSystemGoesThroughIt) {
   store_.Start();
   const auto client = store_.Connect();
-  const uint32_t chains = 5 * kFileSystem / (kSegments * kBytes);
+  const uint32_t chains = 5 * kFileSystem / (kChainSegments * kSegmentBytes);
   for (uint32_t i = 0; i < chains; ++i) {
-    const Oracle chain(i, kSegments, kBytes);
-    ASSERT_EQ(DiskCopies(chain.Put(*client, seconds(30), {.ack = AckLevel::kDisk})), kSegments)
+    const Oracle chain(i, kChainSegments, kSegmentBytes);
+    ASSERT_EQ(DiskCopies(chain.Put(*client, seconds(30), {.ack = AckLevel::kDisk})), kChainSegments)
         << i;
     // Gets go on: the newest is there, an old one is right or a miss.
     Reuse now, old;
     now.Add(chain, *client);
-    old.Add(Oracle(i / 2, kSegments, kBytes), *client);
-    ASSERT_EQ(now.hits, kSegments) << i;
+    old.Add(Oracle(i / 2, kChainSegments, kSegmentBytes), *client);
+    ASSERT_EQ(now.hits, kChainSegments) << i;
     ASSERT_EQ(now.wrong + old.wrong, 0u) << i;
   }
   EXPECT_GT(store_.node().Metric("ember_store_disk_evicted_regions_total"), 10);
@@ -90,9 +90,9 @@ TEST_P(FullDiskTest, C10_FiveTimesTheFileSystemGoesThroughIt) {
   store_.Start();
   const auto again = store_.Connect();
   Reuse newest, all;
-  newest.Add(Oracle(chains - 1, kSegments, kBytes), *again);
-  for (uint32_t i = 0; i < chains; ++i) all.Add(Oracle(i, kSegments, kBytes), *again);
-  EXPECT_EQ(newest.hits, kSegments);
+  newest.Add(Oracle(chains - 1, kChainSegments, kSegmentBytes), *again);
+  for (uint32_t i = 0; i < chains; ++i) all.Add(Oracle(i, kChainSegments, kSegmentBytes), *again);
+  EXPECT_EQ(newest.hits, kChainSegments);
   EXPECT_EQ(all.wrong, 0u);
   EXPECT_GT(all.hits, all.asked / 10);  // of the fifth that fits
 }
@@ -101,25 +101,26 @@ TEST_P(FullDiskTest, C10_NoRoomIsDegradedUntilThereIsSome) {
   FillUp(6 << 20);  // less than one region
   store_.Start();
   const auto client = store_.Connect();
-  const Oracle first(1, kSegments, kBytes), second(2, kSegments, kBytes);
+  const Oracle first(1, kChainSegments, kSegmentBytes), second(2, kChainSegments, kSegmentBytes);
   const auto refused = first.Put(*client, seconds(30), {.ack = AckLevel::kDisk});
-  EXPECT_EQ(Copies(refused), kSegments);  // in memory
+  EXPECT_EQ(Copies(refused), kChainSegments);  // in memory
   EXPECT_EQ(DiskCopies(refused), 0u);
-  for (uint32_t i = 10; i < 30; ++i) Oracle(i, kSegments, kBytes).Put(*client);  // memory goes on
+  for (uint32_t i = 10; i < 30; ++i)
+    Oracle(i, kChainSegments, kSegmentBytes).Put(*client);  // memory goes on
   Reuse reuse;
-  reuse.Add(Oracle(29, kSegments, kBytes), *client);
-  EXPECT_EQ(reuse.hits, kSegments);
+  reuse.Add(Oracle(29, kChainSegments, kSegmentBytes), *client);
+  EXPECT_EQ(reuse.hits, kChainSegments);
   EXPECT_EQ(store_.node().Metric("ember_store_disk_degraded", "no_space"), 1);
   EXPECT_EQ(LinesWith("disk tier degraded"), 1u) << store_.node().LogSinceStart();
   Free();
   EXPECT_TRUE(store_.EventuallyMetric("ember_store_disk_degraded", 0));
   EXPECT_EQ(LinesWith("disk tier takes segments again"), 1u) << store_.node().LogSinceStart();
-  EXPECT_EQ(DiskCopies(second.Put(*client, seconds(30), {.ack = AckLevel::kDisk})), kSegments);
+  EXPECT_EQ(DiskCopies(second.Put(*client, seconds(30), {.ack = AckLevel::kDisk})), kChainSegments);
   store_.node().Kill();
   store_.Start();
   Reuse kept;
   kept.Add(second, *store_.Connect());
-  EXPECT_EQ(kept.hits, kSegments);
+  EXPECT_EQ(kept.hits, kChainSegments);
 }
 
 // Not a byte is left, not even for the catalog or a purge: what was promised holds, through a
@@ -129,16 +130,16 @@ TEST_P(FullDiskTest, C10_NotAByteLeft) {
   std::vector<Oracle> before, meanwhile;
   const auto client = store_.Connect();
   for (uint32_t i = 0; i < 20; ++i) {
-    before.emplace_back(i, kSegments, kBytes);
+    before.emplace_back(i, kChainSegments, kSegmentBytes);
     ASSERT_EQ(DiskCopies(before.back().Put(*client, seconds(30), {.ack = AckLevel::kDisk})),
-              kSegments);
+              kChainSegments);
   }
   FillUp(0);
   // What the open region has room for.
   for (uint32_t i = 100; i < 104; ++i) {
-    meanwhile.emplace_back(i, kSegments, kBytes);
+    meanwhile.emplace_back(i, kChainSegments, kSegmentBytes);
     EXPECT_EQ(Copies(meanwhile.back().Put(*client, seconds(30), {.ack = AckLevel::kMemory})),
-              kSegments);
+              kChainSegments);
   }
   Reuse reuse;
   for (const Oracle& chain : before) reuse.Add(chain, *client);
@@ -160,7 +161,7 @@ TEST_P(FullDiskTest, C10_NotAByteLeft) {
   }
   Free();
   const auto again = store_.Connect();
-  const Oracle after(200, kSegments, kBytes);
+  const Oracle after(200, kChainSegments, kSegmentBytes);
   EXPECT_TRUE(Eventually(
       [&] {
         return DiskCopies(after.Put(*again, seconds(30), {.ack = AckLevel::kDisk})) > 0 ||

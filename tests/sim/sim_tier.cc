@@ -6,7 +6,7 @@
 namespace ember::sim {
 namespace {
 
-constexpr Duration kPatience = std::chrono::hours(1);
+constexpr Duration kTierPatience = std::chrono::hours(1);
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Status SimTier::Start(const std::function<void()>& meanwhile) {
   gate.Spawn([](SimTier* self, Status* out) -> io::Task<void> { *out = co_await self->Open(); }(
                                                 this, &status));
   if (meanwhile) meanwhile();
-  EMBER_CHECK(simulation_.RunUntil([&] { return gate.running() == 0; }, kPatience),
+  EMBER_CHECK(simulation_.RunUntil([&] { return gate.running() == 0; }, kTierPatience),
               "the tier does not start");
   return status;
 }
@@ -52,12 +52,12 @@ void SimTier::Stop(Duration grace) {
   if (tier_ != nullptr) {
     io::Gate gate;
     gate.Spawn(tier_->Close(grace));
-    EMBER_CHECK(simulation_.RunUntil([&] { return gate.running() == 0; }, kPatience),
+    EMBER_CHECK(simulation_.RunUntil([&] { return gate.running() == 0; }, kTierPatience),
                 "the tier does not close");
     tier_.reset();
   }
   loop_.Stop();
-  EMBER_CHECK(simulation_.RunUntil([&] { return loop_.ended(); }, kPatience),
+  EMBER_CHECK(simulation_.RunUntil([&] { return loop_.ended(); }, kTierPatience),
               "the loop does not end");
 }
 

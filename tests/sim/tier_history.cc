@@ -7,7 +7,7 @@
 namespace ember::sim {
 namespace {
 
-constexpr Duration kPatience = std::chrono::hours(2);
+constexpr Duration kHistoryPatience = std::chrono::hours(2);
 
 }  // namespace
 
@@ -47,7 +47,8 @@ TierHistory::Totals& TierHistory::Totals::operator+=(const Totals& more) {
 }
 
 void TierHistory::Await(io::Gate& gate, std::string_view what) {
-  EMBER_CHECK(simulation_->RunUntil([&] { return gate.running() == 0; }, kPatience), what.data());
+  EMBER_CHECK(simulation_->RunUntil([&] { return gate.running() == 0; }, kHistoryPatience),
+              what.data());
 }
 
 void TierHistory::Run(RunEnd end) {
@@ -108,7 +109,7 @@ void TierHistory::Die(SimTier* run, RunEnd end) {
   }
   ++totals_.power_cuts;
   totals_.power_cuts_in_purges += purging_ > 0;
-      disk_->LosePower();
+  disk_->LosePower();
   catalog_.LosePower();
 }
 
@@ -229,7 +230,7 @@ io::Task<void> TierHistory::CheckAll(SimTier* run) {
 
 void TierHistory::CheckReleased(SimTier* run) {
   kv::ShardEngine& engine = run->engine();
-  EXPECT_TRUE(simulation_->RunUntil([&] { return engine.pinned() == 0; }, kPatience))
+  EXPECT_TRUE(simulation_->RunUntil([&] { return engine.pinned() == 0; }, kHistoryPatience))
       << "something is pinned for ever";
   EXPECT_EQ(engine.attempts(), 0u);
   EXPECT_EQ(engine.leases(), 0u);

@@ -9,7 +9,7 @@
 namespace ember::kv::testing {
 namespace {
 
-SegmentRecord RecordOf(uint64_t number, uint32_t length = 1000) {
+SegmentRecord IndexedRecord(uint64_t number, uint32_t length = 1000) {
   return {.key = KeyOf(number),
           .generation = {number, 1},
           .payload_length = length,
@@ -47,7 +47,8 @@ TEST(DiskIndexTest, AgreesWithAMapOverManyChanges) {
         }
         break;
       default:
-        EXPECT_EQ(index.Insert(RecordOf(number), region, number * 4096), !model.contains(number));
+        EXPECT_EQ(index.Insert(IndexedRecord(number), region, number * 4096),
+                  !model.contains(number));
         model.try_emplace(number, region);
     }
   }
@@ -58,7 +59,7 @@ TEST(DiskIndexTest, AgreesWithAMapOverManyChanges) {
     ASSERT_EQ(entry != nullptr, model.contains(number));
     if (entry == nullptr) continue;
     EXPECT_EQ(entry->region, model[number]);
-    EXPECT_EQ(entry->record, RecordOf(number));
+    EXPECT_EQ(entry->record, IndexedRecord(number));
   }
   size_t walked = 0;
   for (size_t slot = 0; slot < index.slots(); ++slot) walked += index.At(slot) != nullptr;
@@ -69,7 +70,7 @@ TEST(DiskIndexTest, TheColdestIsTheOldestUnlessOneWasUsed) {
   DiskIndex index;
   for (RegionId region = 0; region < 4; ++region) {
     index.AddRegion(region, 10 - region);  // region 3 is the oldest
-    index.Insert(RecordOf(region), region, 4096);
+    index.Insert(IndexedRecord(region), region, 4096);
   }
   EXPECT_EQ(index.Coldest(), std::nullopt);
   for (RegionId region = 0; region < 4; ++region) index.SetEvictable(region);

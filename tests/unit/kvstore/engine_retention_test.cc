@@ -4,7 +4,7 @@
 namespace ember::kv::testing {
 namespace {
 
-constexpr OwnerId kAlice = 1;
+constexpr OwnerId kWriter = 1;
 
 class Journal final : public EngineObserver {
  public:
@@ -34,7 +34,7 @@ TEST(EnginePurgeTest, TakesItsScopeAndNothingElse) {
   auto fill = [&] {
     for (uint64_t i = 0; i < 8; ++i) {
       const TestSegment segment = SegmentOf(i, /*ns=*/i % 2, i < 4 ? "ann" : "bob");
-      ASSERT_EQ(f.Put(kAlice, segment), StatusCode::kOk);
+      ASSERT_EQ(f.Put(kWriter, segment), StatusCode::kOk);
     }
   };
   auto miss = [&](uint64_t i) { return f.engine.Get(KeyOf(i, i % 2)).miss; };
@@ -58,17 +58,17 @@ TEST(EnginePurgeTest, TakesItsScopeAndNothingElse) {
 
 TEST(EnginePurgeTest, WhatIsReadLeavesTheIndexAtOnceAndItsMemoryWithTheLastReader) {
   EngineFixture f(1 << 20);
-  ASSERT_EQ(f.Put(kAlice, MakeSegment(1, 5000)), StatusCode::kOk);
+  ASSERT_EQ(f.Put(kWriter, MakeSegment(1, 5000)), StatusCode::kOk);
   {
     auto found = f.engine.Get(KeyOf(1));
-    const auto lease = f.engine.Match(kAlice, std::array{KeyOf(1)}, seconds(5)).lease_id;
+    const auto lease = f.engine.Match(kWriter, std::array{KeyOf(1)}, seconds(5)).lease_id;
     EXPECT_EQ(f.engine.Purge(PurgeScope::Everything(), 1), 1u);
     EXPECT_EQ(f.MissOf(1), MissReason::kPurged);
     EXPECT_EQ(f.engine.segments(), 0u);
     EXPECT_TRUE(IsPayloadOf(1, found.pin.payload()));
     EXPECT_GT(f.arena->used(), 0u);
     // It may be stored again while the old bytes are still being read.
-    EXPECT_EQ(f.Put(kAlice, MakeSegment(1, 6000)), StatusCode::kOk);
+    EXPECT_EQ(f.Put(kWriter, MakeSegment(1, 6000)), StatusCode::kOk);
     EXPECT_TRUE(IsPayloadOf(1, found.pin.payload()));
     f.engine.Release(lease);
   }
@@ -79,28 +79,28 @@ TEST(EnginePurgeTest, APutReservedBeforeIsNeverPublishedOneReservedAfterIs) {
   EngineFixture f(1 << 20);
   const TestSegment segment = MakeSegment(1, 5000);
   const TestSegment other = SegmentOf(2, 77, "");
-  auto before = f.engine.Reserve(kAlice, segment.encoded_header);
-  auto untouched = f.engine.Reserve(kAlice, other.encoded_header);
-  ASSERT_EQ(f.Write(kAlice, before.token, segment, 0, 5000), StatusCode::kOk);
+  auto before = f.engine.Reserve(kWriter, segment.encoded_header);
+  auto untouched = f.engine.Reserve(kWriter, other.encoded_header);
+  ASSERT_EQ(f.Write(kWriter, before.token, segment, 0, 5000), StatusCode::kOk);
   EXPECT_EQ(f.engine.Purge(PurgeScope::OfNamespace(segment.header.key.ns), 1), 0u);
-  auto after = f.engine.Reserve(kAlice, segment.encoded_header);  // the key is free at once
+  auto after = f.engine.Reserve(kWriter, segment.encoded_header);  // the key is free at once
   ASSERT_EQ(after.code, StatusCode::kOk);
-  EXPECT_EQ(f.engine.Commit(kAlice, before.token), StatusCode::kNotFound);
+  EXPECT_EQ(f.engine.Commit(kWriter, before.token), StatusCode::kNotFound);
   EXPECT_EQ(f.MissOf(1), MissReason::kNeverStored);
-  ASSERT_EQ(f.Write(kAlice, after.token, segment, 0, 5000), StatusCode::kOk);
-  EXPECT_EQ(f.engine.Commit(kAlice, after.token), StatusCode::kOk);
+  ASSERT_EQ(f.Write(kWriter, after.token, segment, 0, 5000), StatusCode::kOk);
+  EXPECT_EQ(f.engine.Commit(kWriter, after.token), StatusCode::kOk);
   EXPECT_EQ(f.MissOf(1), MissReason::kNone);
-  ASSERT_EQ(f.Write(kAlice, untouched.token, other, 0, 5000), StatusCode::kOk);
-  EXPECT_EQ(f.engine.Commit(kAlice, untouched.token), StatusCode::kOk);
+  ASSERT_EQ(f.Write(kWriter, untouched.token, other, 0, 5000), StatusCode::kOk);
+  EXPECT_EQ(f.engine.Commit(kWriter, untouched.token), StatusCode::kOk);
   EXPECT_EQ(f.metrics.put_purged.value(), 1u);
 }
 
 TEST(EnginePurgeTest, MemoryOfAPurgedPutStaysWhileBytesArriveInIt) {
   EngineFixture f(1 << 20);
   const TestSegment segment = MakeSegment(1, 5000);
-  auto before = f.engine.Reserve(kAlice, segment.encoded_header);
+  auto before = f.engine.Reserve(kWriter, segment.encoded_header);
   {
-    Result<WriteGrant> grant = f.engine.BeginWrite(kAlice, before.token, 0, 5000);
+    Result<WriteGrant> grant = f.engine.BeginWrite(kWriter, before.token, 0, 5000);
     ASSERT_TRUE(grant.ok());
     f.engine.Purge(PurgeScope::Everything(), 1);
     EXPECT_TRUE(grant->expired());
@@ -108,15 +108,15 @@ TEST(EnginePurgeTest, MemoryOfAPurgedPutStaysWhileBytesArriveInIt) {
   }
   EXPECT_EQ(f.arena->used(), 0u);
   EXPECT_EQ(f.engine.reserved_bytes(), 0u);
-  EXPECT_EQ(f.engine.Commit(kAlice, before.token), StatusCode::kNotFound);
+  EXPECT_EQ(f.engine.Commit(kWriter, before.token), StatusCode::kNotFound);
 }
 
 TEST(EnginePurgeTest, ARepeatedPurgeSparesWhatIsNewer) {
   EngineFixture f(1 << 20);
   const auto scope = PurgeScope::OfNamespace(KeyOf(1).ns);
-  ASSERT_EQ(f.Put(kAlice, MakeSegment(1, 5000)), StatusCode::kOk);
+  ASSERT_EQ(f.Put(kWriter, MakeSegment(1, 5000)), StatusCode::kOk);
   f.engine.Purge(scope, 5);
-  ASSERT_EQ(f.Put(kAlice, MakeSegment(1, 5000)), StatusCode::kOk);
+  ASSERT_EQ(f.Put(kWriter, MakeSegment(1, 5000)), StatusCode::kOk);
   EXPECT_EQ(f.engine.Purge(scope, 5), 0u);
   EXPECT_EQ(f.engine.Purge(scope, 4), 0u);
   EXPECT_EQ(f.MissOf(1), MissReason::kNone);
@@ -161,25 +161,26 @@ TEST(EnginePurgeTest, TombstonesAreBoundedAndNeverForgetAPurge) {
 
 TEST(EngineTtlTest, ASegmentIsAMissFromTheMomentItsTimeIsOver) {
   EngineFixture f(1 << 20, {.ttl = seconds(60)});
-  ASSERT_EQ(f.Put(kAlice, MakeSegment(1, 5000)), StatusCode::kOk);
+  ASSERT_EQ(f.Put(kWriter, MakeSegment(1, 5000)), StatusCode::kOk);
   f.clock.Advance(seconds(60) - milliseconds(1));
   EXPECT_EQ(f.MissOf(1), MissReason::kNone);  // a use doesn't lengthen its life
   f.clock.Advance(milliseconds(1));
-  auto matched = f.engine.Match(kAlice, std::array{KeyOf(1)}, {});
+  auto matched = f.engine.Match(kWriter, std::array{KeyOf(1)}, {});
   EXPECT_EQ(matched.keys[0].miss, MissReason::kExpired);
   EXPECT_EQ(f.MissOf(1), MissReason::kExpired);
   EXPECT_EQ(f.arena->used(), 0u);
   EXPECT_EQ(f.metrics.expired_segments.value(), 1u);
-  EXPECT_EQ(f.Put(kAlice, MakeSegment(1, 5000)), StatusCode::kOk);
+  EXPECT_EQ(f.Put(kWriter, MakeSegment(1, 5000)), StatusCode::kOk);
   EXPECT_EQ(f.MissOf(1), MissReason::kNone);
 }
 
 TEST(EngineTtlTest, TheSweepFreesWhatNobodyAsksForInBoundedSteps) {
   EngineFixture f(1 << 20, {.ttl = seconds(60), .sweep_extents = 4});
-  for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 5000)), StatusCode::kOk);
+  for (uint64_t i = 0; i < 10; ++i)
+    ASSERT_EQ(f.Put(kWriter, MakeSegment(i, 5000)), StatusCode::kOk);
   f.clock.Advance(seconds(30));
   for (uint64_t i = 10; i < 20; ++i)
-    ASSERT_EQ(f.Put(kAlice, MakeSegment(i, 5000)), StatusCode::kOk);
+    ASSERT_EQ(f.Put(kWriter, MakeSegment(i, 5000)), StatusCode::kOk);
   f.clock.Advance(seconds(30));
   f.engine.ExpireDue();
   EXPECT_GE(f.engine.segments(), 16u);
@@ -193,10 +194,10 @@ TEST(EngineTtlTest, TheSweepFreesWhatNobodyAsksForInBoundedSteps) {
 
 TEST(EngineTtlTest, ALeaseKeepsTheBytesButNotTheAnswer) {
   EngineFixture f(1 << 20, {.ttl = seconds(10)});
-  ASSERT_EQ(f.Put(kAlice, MakeSegment(1, 5000)), StatusCode::kOk);
+  ASSERT_EQ(f.Put(kWriter, MakeSegment(1, 5000)), StatusCode::kOk);
   {
     auto found = f.engine.Get(KeyOf(1));
-    const auto lease = f.engine.Match(kAlice, std::array{KeyOf(1)}, seconds(50)).lease_id;
+    const auto lease = f.engine.Match(kWriter, std::array{KeyOf(1)}, seconds(50)).lease_id;
     ASSERT_NE(lease, 0u);
     f.clock.Advance(seconds(10));
     f.engine.ExpireDue();
@@ -214,7 +215,7 @@ TEST(EngineTtlTest, ANamespaceMayHaveItsOwn) {
   ASSERT_TRUE(f.engine.SetTtl(NamespaceOf(2), Duration::zero()).ok());
   EXPECT_EQ(f.engine.SetTtl(NamespaceOf(3), seconds(1)).code(), StatusCode::kBusy);
   EXPECT_EQ(f.engine.SetTtl(NamespaceOf(1), seconds(-1)).code(), StatusCode::kInvalid);
-  for (uint64_t ns : {1, 2, 3}) ASSERT_EQ(f.Put(kAlice, SegmentOf(ns, ns, "")), StatusCode::kOk);
+  for (uint64_t ns : {1, 2, 3}) ASSERT_EQ(f.Put(kWriter, SegmentOf(ns, ns, "")), StatusCode::kOk);
   auto miss = [&](uint64_t ns) { return f.engine.Get(KeyOf(ns, ns)).miss; };
   f.clock.Advance(seconds(5));
   EXPECT_EQ(miss(1), MissReason::kExpired);
@@ -253,8 +254,8 @@ TEST(EngineObserverTest, HearsAllThatComesAndGoes) {
   uint64_t epoch = 0;
   for (int step = 0; step < 2000; ++step) {
     const uint64_t number = random.Next() % 40;
-    (void)f.Put(kAlice, SegmentOf(number, number % 2, number % 3 == 0 ? "ann" : "bob",
-                                  1 + random.Next() % 30000));
+    (void)f.Put(kWriter, SegmentOf(number, number % 2, number % 3 == 0 ? "ann" : "bob",
+                                   1 + random.Next() % 30000));
     if (step % 50 == 0) f.clock.Advance(seconds(random.Next() % 8));
     if (step % 10 == 0) f.engine.ExpireDue();
     if (step % 100 == 99) f.engine.Purge(PurgeScope::OfTenant("ann"), ++epoch);
