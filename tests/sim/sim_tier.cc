@@ -13,7 +13,7 @@ constexpr Duration kTierPatience = std::chrono::hours(1);
 SimTier::SimTier(std::shared_ptr<Simulation> simulation, std::shared_ptr<SimDisk> disk,
                  SimCatalog* catalog, const SimWallClock* wall_clock, SimTierOptions options)
     : simulation_(*simulation),
-      loop_(simulation, {.disk = std::move(disk)}),
+      loop_(simulation, {.address = options.address, .disk = std::move(disk)}),
       options_(std::move(options)),
       wall_clock_(wall_clock),
       catalog_(catalog->Mount()),

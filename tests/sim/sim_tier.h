@@ -19,6 +19,7 @@
 namespace ember::sim {
 
 struct SimTierOptions {
+  std::string address = "127.0.0.1";  // its host
   uint64_t memory_bytes = 256 << 10;
   kv::EngineOptions engine;
   kv::DiskOptions disk;

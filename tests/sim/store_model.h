@@ -18,6 +18,9 @@ struct StoreModel {
 
   // Numbers whose commit was sent at some time; nothing else can be there.
   std::set<uint64_t> offered;
+  // Acknowledged at level disk, so never missed again but for a busy node. For a store that has
+  // room for all of them and no other disk than such as keep what they have synced.
+  std::set<uint64_t> durable;
 
   uint64_t stored = 0;
   uint64_t hits = 0;

@@ -68,7 +68,7 @@ io::Task<Status> StoreUser::Operate(Connection& connection, size_t shard) {
 }
 
 io::Task<Status> StoreUser::Put(Connection& connection, size_t shard) {
-  wire::Reserve reserve;
+  wire::Reserve reserve{.ack = options_.ack};
   std::vector<uint64_t> numbers = Numbers(shard, 4);
   std::vector<TestSegment> segments;
   for (uint64_t number : numbers) {
@@ -80,10 +80,12 @@ io::Task<Status> StoreUser::Put(Connection& connection, size_t shard) {
   if (!reserved.ok()) co_return reserved.status();
   EXPECT_EQ(reserved->entries.size(), numbers.size());
   wire::Commit commit{.tokens = {}, .ack = options_.ack};
+  std::vector<uint64_t> committed_numbers;
   std::vector<bool> whole;
   for (size_t i = 0; i < numbers.size(); ++i) {
     const wire::ReserveEntry& entry = reserved->entries[i];
     if (entry.have) EXPECT_TRUE(model_->offered.contains(numbers[i]));
+    if (entry.level == AckLevel::kDisk) model_->durable.insert(numbers[i]);
     if (entry.have || entry.code != StatusCode::kOk) continue;
     if (dice_.Chance(0.02)) {  // gone in the middle
       connection.Close();
@@ -107,6 +109,7 @@ io::Task<Status> StoreUser::Put(Connection& connection, size_t shard) {
     }
     EMBER_CO_RETURN_IF_ERROR(co_await SendPayload(connection, entry.token, payload));
     commit.tokens.push_back(entry.token);
+    committed_numbers.push_back(numbers[i]);
     whole.push_back(good);
     if (good) model_->offered.insert(numbers[i]);
   }
@@ -121,6 +124,10 @@ io::Task<Status> StoreUser::Put(Connection& connection, size_t shard) {
     // Else only its deadline, while the user slept, can have been in the way.
     if (whole[i]) EXPECT_TRUE(code == StatusCode::kOk || code == StatusCode::kNotFound);
     model_->stored += code == StatusCode::kOk;
+    if (committed->entries[i].level == AckLevel::kDisk) {
+      EXPECT_EQ(code, StatusCode::kOk);
+      model_->durable.insert(committed_numbers[i]);
+    }
   }
   co_return OkStatus();
 }
@@ -172,7 +179,9 @@ io::Task<Status> StoreUser::Match(Connection& connection, size_t shard) {
 io::Task<Status> StoreUser::Get(Connection& connection, std::vector<uint64_t> numbers,
                                 std::vector<Leased> leased, TimePoint lease_end) {
   wire::Get get;
+  std::vector<bool> durable;  // before the question
   for (uint64_t number : numbers) {
+    durable.push_back(model_->durable.contains(number));
     wire::GetItem item{.key = KeyOf(number)};
     if (dice_.Chance(0.5)) {
       item.offset = dice_.Below(model_->SizeOf(number));
@@ -193,6 +202,10 @@ io::Task<Status> StoreUser::Get(Connection& connection, std::vector<uint64_t> nu
     if (!payload.empty()) EMBER_CO_RETURN_IF_ERROR(co_await connection.ReadPayload(payload));
     const bool hit = decoded->miss == MissReason::kNone;
     ++(hit ? model_->hits : model_->misses);
+    if (!hit && decoded->miss != MissReason::kBusy) {
+      EXPECT_FALSE(durable[i]) << "segment " << numbers[i]
+                               << " was acknowledged on disk and is lost";
+    }
     if (hit) {
       const wire::GetItem& item = get.items[i];
       const uint64_t rest = model_->SizeOf(numbers[i]) - item.offset;
@@ -200,7 +213,8 @@ io::Task<Status> StoreUser::Get(Connection& connection, std::vector<uint64_t> nu
       model_->Check(numbers[i], decoded->header, item.offset, payload);
     }
     if (i < leased.size() && loop_->Now() < lease_end) {
-      EXPECT_TRUE(hit) << "a leased segment was missed";
+      // One that is on disk needs room in memory.
+      EXPECT_TRUE(hit || decoded->miss == MissReason::kBusy) << "a leased segment was missed";
       auto header = DecodeSegmentHeader(decoded->header);
       if (hit && header.ok()) EXPECT_EQ(header->generation, leased[i].generation);
     }
