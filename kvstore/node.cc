@@ -24,6 +24,7 @@ EngineOptions OptionsOfEngine(const NodeConfig& config) {
 
 Result<std::unique_ptr<Node>> Node::Start(const NodeConfig& config,
                                           const CatalogMaker& make_catalog) {
+  spdlog::debug("starting node={} shards={}", config.node_id, config.shards);
   std::unique_ptr<Node> node(new Node(config));
   EMBER_RETURN_IF_ERROR(node->MakeShards());
   if (config.disk) EMBER_RETURN_IF_ERROR(node->OpenDisk(make_catalog).WithContext("--data"));
