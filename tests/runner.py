@@ -80,7 +80,8 @@ def ctest(suite, tally, only):
     with tempfile.TemporaryDirectory() as reports:
         env = dict(os.environ, GTEST_OUTPUT=f"xml:{reports}/", TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1",
                    UBSAN_OPTIONS="print_stacktrace=1")
-        command = ["ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error"]
+        # Most programs wait most of the time: for deadlines, kills and other programs.
+        command = ["ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", "-j", "2"]
         result = run(command + (["-R", only] if only else []), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         programs = gtest_cases(suite, pathlib.Path(reports), tally)
     failed_cases = len(tally.failed)

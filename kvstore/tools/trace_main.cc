@@ -61,10 +61,12 @@ int Main(int argc, char** argv) {
   app.add_option("TRACE", flags.traces, "Files")->required();
   app.add_option("--capacity", flags.percents, "Capacities, in % of the trace's distinct blocks")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1e-6, 100.0).description(""))
       ->capture_default_str();
   app.add_option("--policy", flags.policies, "Policies")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember(flags.policies))
       ->capture_default_str();
   app.add_flag("--json", flags.json, "JSON instead of tables");

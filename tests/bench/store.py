@@ -121,7 +121,7 @@ def disk_figures(options, rounds):
 
 def hit_ratios(traces):
     """Shares of Belady's bound: the default policy's, and the better of lru and s3fifo as the peer."""
-    for trace in run_json([BIN / "ember-trace", "--json", f"--capacity={TRACE_CAPACITY}", *traces])[0]["traces"]:
+    for trace in run_json([BIN / "ember-trace", "--json", "--capacity", TRACE_CAPACITY, *traces])[0]["traces"]:
         point = trace["points"][0]
         rival = max(("lru", "s3fifo"), key=point.get)
         name = "hit_ratio_" + pathlib.Path(trace["trace"]).stem.removeprefix("mooncake_").removesuffix("_trace")

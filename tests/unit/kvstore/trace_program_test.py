@@ -25,7 +25,7 @@ class TraceProgram(unittest.TestCase):
         self.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def test_json(self):
-        result = trace(self.file, "--json", "--capacity", "10,100")
+        result = trace("--json", "--capacity", "10,100", self.file)
         self.assertEqual(result.returncode, 0, result.stderr)
         (one,) = json.loads(result.stdout)["traces"]
         self.assertEqual((one["trace"], one["requests"], one["distinct_blocks"]), ("small.jsonl", 50, 101))
