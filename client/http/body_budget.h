@@ -10,6 +10,7 @@ namespace ember::http {
 class BodyBudget {
  public:
   explicit BodyBudget(size_t limit) : limit_(limit) {}
+  size_t used() const { return used_.load(std::memory_order_relaxed); }
 
   class Charge {
    public:

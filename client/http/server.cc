@@ -178,6 +178,8 @@ HttpServer::~HttpServer() { Stop(Duration::zero()); }
 
 uint16_t HttpServer::port() const { return impl_->port; }
 
+size_t HttpServer::buffered_bytes() const { return impl_->shared->budget.used(); }
+
 size_t HttpServer::connection_count() const {
   std::lock_guard lock(impl_->shared->mutex);
   return impl_->shared->connections.size();

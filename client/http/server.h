@@ -60,6 +60,8 @@ class HttpServer {
 
   uint16_t port() const;
   size_t connection_count() const;
+  // Of request bodies that are held now; at most max_buffered_bytes.
+  size_t buffered_bytes() const;
   // Stops accepting, closes idle connections, lets requests in flight finish for up to `grace`,
   // then cancels them. Blocks until no connection is left; not from a loop thread. Idempotent.
   void Stop(Duration grace);
