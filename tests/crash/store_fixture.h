@@ -9,6 +9,7 @@
 #include "tests/crash/store_process.h"
 #include "tests/unit/store_client/oracle.h"
 #include "tests/unit/support/eventually.h"
+#include "tests/unit/support/temp_folder.h"
 
 namespace ember::testing {
 
@@ -16,7 +17,7 @@ class StoreFixture {
  public:
   // `flags` beside those of the data directory.
   explicit StoreFixture(std::vector<std::string> flags)
-      : folder_(MakeFolder()), data_(folder_ + "/data"), flags_(std::move(flags)) {
+      : folder_(MakeTempFolder()), data_(folder_ + "/data"), flags_(std::move(flags)) {
     flags_.push_back("--data=" + data_.path());
     node_ = MakeNode(0);
   }
@@ -64,12 +65,6 @@ class StoreFixture {
   }
 
  private:
-  static std::string MakeFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ember-store-XXXXXX").string();
-    EMBER_CHECK(mkdtemp(name.data()) != nullptr, "a folder for the test");
-    return name;
-  }
-
   const std::string folder_;
   const DataFolder data_;
   std::vector<std::string> flags_;

@@ -8,6 +8,7 @@
 #include "client/bindings/c/ember.h"
 #include "kvstore/node.h"
 #include "tests/unit/kvstore/memory_catalog.h"
+#include "tests/unit/support/temp_folder.h"
 
 namespace ember::testing {
 
@@ -29,8 +30,7 @@ inline ember_identity Identity(const char* salt) {
 class CAbiTest : public ::testing::Test {
  protected:
   CAbiTest() {
-    std::string name = std::filesystem::temp_directory_path() / "ember-c-XXXXXX";
-    folder_ = mkdtemp(name.data());
+    folder_ = MakeTempFolder();
     config_.listen.port = 0;
     config_.memory_bytes = 64 << 20;
     config_.max_segment_bytes = 4 << 20;

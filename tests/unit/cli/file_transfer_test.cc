@@ -9,6 +9,7 @@
 
 #include "proto/base/random.h"
 #include "tests/unit/store_client/client_fixture.h"
+#include "tests/unit/support/temp_folder.h"
 
 namespace ember::cli {
 namespace {
@@ -18,8 +19,7 @@ using ::testing::HasSubstr;
 class FileTransferTest : public ::testing::Test, public testing::ClientFixture {
  protected:
   FileTransferTest() : ClientFixture(io::Backend::kEpoll) {
-    std::string pattern = ::testing::TempDir() + "/ember-file-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
+    folder_ = MakeTempFolder();
     StartNodes(2);
     client_ = Connect();
   }

@@ -18,6 +18,7 @@
 #include "client/io/file_descriptor.h"
 #include "client/io/sync.h"
 #include "proto/wire/arena_offer.h"
+#include "tests/unit/support/temp_folder.h"
 
 namespace ember::cluster {
 namespace {
@@ -38,8 +39,7 @@ io::FileDescriptor Memory(uint64_t size, int seals) {
 class MappedArenaTest : public ::testing::TestWithParam<io::Backend> {
  protected:
   void SetUp() override {
-    std::string name = std::filesystem::temp_directory_path() / "ember-map-XXXXXX";
-    folder_ = mkdtemp(name.data());
+    folder_ = MakeTempFolder();
     path_ = folder_ + "/" + wire::ArenaSocketName("s1", 0);
     Result<std::unique_ptr<io::LoopThread>> thread = io::LoopThread::Make(GetParam());
     if (!thread.ok()) GTEST_SKIP() << thread.status().ToString();

@@ -16,6 +16,7 @@
 #include "client/io/sync.h"
 #include "kvstore/memory/arena.h"
 #include "proto/wire/arena_offer.h"
+#include "tests/unit/support/temp_folder.h"
 
 namespace ember::kv::testing {
 namespace {
@@ -25,11 +26,7 @@ using Mapped = Result<std::shared_ptr<const cluster::MappedArena>>;
 
 class ArenaDoorTest : public ::testing::Test {
  protected:
-  ArenaDoorTest() {
-    std::string name = std::filesystem::temp_directory_path() / "ember-door-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~ArenaDoorTest() override { std::filesystem::remove_all(folder_); }
+  ~ArenaDoorTest() override { std::filesystem::remove_all(made_); }
 
   Result<std::unique_ptr<ArenaDoor>> Open(const std::string& node_id, uint32_t shards = 1) {
     std::vector<SharedArena> arenas;
@@ -57,7 +54,8 @@ class ArenaDoorTest : public ::testing::Test {
     return fd;
   }
 
-  std::string folder_;
+  const std::string made_ = MakeTempFolder();
+  std::string folder_ = made_;
   MetricsRegistry registry_;
   std::vector<std::unique_ptr<Arena>> arenas_;
   std::unique_ptr<io::LoopThread> thread_ = *io::LoopThread::Make(io::Backend::kEpoll);

@@ -14,17 +14,14 @@
 #include "kvstore/memory/arena.h"
 #include "tests/unit/kvstore/memory_catalog.h"
 #include "tests/unit/kvstore/test_segments.h"
+#include "tests/unit/support/temp_folder.h"
 
 namespace ember::kv::testing {
 
 // An empty folder below the build's temporary one, removed at the end.
 class TestFolder {
  public:
-  TestFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ember-disk-XXXXXX").string();
-    EMBER_CHECK(mkdtemp(name.data()) != nullptr, "a folder for the test");
-    path_ = name;
-  }
+  TestFolder() : path_(MakeTempFolder()) {}
   ~TestFolder() { std::filesystem::remove_all(path_); }
   const std::string& path() const { return path_; }
 

@@ -7,6 +7,7 @@
 #include "kvstore/node.h"
 #include "tests/unit/kvstore/memory_catalog.h"
 #include "tests/unit/kvstore/raw_client.h"
+#include "tests/unit/support/temp_folder.h"
 
 namespace ember::kv::testing {
 namespace {
@@ -14,9 +15,7 @@ namespace {
 class NodeDiskTest : public ::testing::Test {
  protected:
   NodeDiskTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "ember-node-XXXXXX").string();
-    EMBER_CHECK(mkdtemp(name.data()) != nullptr, "a folder for the test");
-    folder_ = name;
+    folder_ = MakeTempFolder();
     config_.listen.port = 0;
     config_.memory_bytes = 8 << 20;
     config_.max_segment_bytes = 1 << 20;

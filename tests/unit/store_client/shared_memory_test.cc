@@ -13,6 +13,7 @@
 #include "kvstore/server/arena_door.h"
 #include "proto/wire/arena_offer.h"
 #include "tests/unit/store_client/client_fixture.h"
+#include "tests/unit/support/temp_folder.h"
 
 namespace ember::testing {
 namespace {
@@ -26,8 +27,7 @@ class SharedMemoryTest : public ::testing::TestWithParam<io::Backend> {
  protected:
   void SetUp() override {
     if (!ClientFixture::Available(GetParam())) GTEST_SKIP() << "the system has no such back end";
-    std::string name = std::filesystem::temp_directory_path() / "ember-shm-XXXXXX";
-    folder_ = mkdtemp(name.data());
+    folder_ = MakeTempFolder();
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
