@@ -57,7 +57,7 @@ std::string AdminPages::Health() const {
 std::string AdminPages::Held() const {
   const FeedSnapshot now = feed_.Now();
   std::string out = "{\"namespace\":";
-  out += now.ns ? http::JsonString(ToHex(now.ns->bytes)) : "null";
+  out += now.space ? http::JsonString(ToHex(now.space->id.bytes)) : "null";
   out += ",\"slots\":[";
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
     const SlotContent& content = slots_.content(slot);

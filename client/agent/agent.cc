@@ -148,7 +148,7 @@ void Agent::Impl::OnEngineChange() {
     last_identity = identity;
     tokenizer->Forget();
     filler->ForgetUnusedRestores();
-    feed.SetIdentity(identity->root.id, identity->props.alias);
+    feed.SetIdentity(KeySpace::Of(identity->root, kTokensPerBlock), identity->props.alias);
     for (uint32_t slot = 0; slot < slots->size(); ++slot) OnSlotChange(slot);
   }
   feed.SetReport(Report());
@@ -286,13 +286,13 @@ Result<TokenizedRequest> Agent::Tokenize(const std::string& path, const std::str
 
 size_t Agent::StorePrefix(std::span<const BlockHash> chain) {
   if (!impl_->store || chain.empty()) return 0;
-  const std::optional<NamespaceId> ns = impl_->feed.Now().ns;
-  if (!ns) return 0;
+  const std::optional<KeySpace> space = impl_->feed.Now().space;
+  if (!space) return 0;
   constexpr size_t kPerGroup = kTokensPerPlacementGroup / kTokensPerBlock;
   std::vector<SegmentRef> refs;
   for (size_t i = 0; i < chain.size(); ++i) {
     SegmentRef ref;
-    ref.key = {*ns, chain[i]};
+    ref.key = {space->id, chain[i]};
     ref.placement = chain[i / kPerGroup * kPerGroup];
     ref.first_block = static_cast<uint32_t>(i);
     ref.block_count = 1;

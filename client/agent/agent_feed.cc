@@ -40,10 +40,10 @@ void AgentFeed::SetReport(const FeedReport& report) {
   Publish(report);
 }
 
-void AgentFeed::SetIdentity(std::optional<NamespaceId> ns, std::string model) {
+void AgentFeed::SetIdentity(std::optional<KeySpace> space, std::string model) {
   std::lock_guard lock(mutex_);
-  if (state_.ns == ns && state_.model == model) return;
-  state_.ns = ns;
+  if (state_.space == space && state_.model == model) return;
+  state_.space = space;
   state_.model = std::move(model);
   state_.held.clear();
   Publish(state_);

@@ -19,6 +19,7 @@
 #include "proto/base/status.h"
 #include "proto/base/time.h"
 #include "proto/model/block_hash.h"
+#include "proto/model/key_space.h"
 #include "proto/model/routing.h"
 
 namespace ember::agent {
@@ -39,7 +40,7 @@ struct FeedHeld {
 };
 
 struct FeedSnapshot {
-  std::optional<NamespaceId> ns;
+  std::optional<KeySpace> space;
   std::string model;
   std::vector<FeedHeld> held;
   FeedReport report;
@@ -60,7 +61,7 @@ class AgentFeed {
   void SetHeld(uint32_t slot, std::vector<BlockHash> blocks);
   void SetReport(const FeedReport& report);
   // Another identity: every held block is gone, and watchers get a new snapshot.
-  void SetIdentity(std::optional<NamespaceId> ns, std::string model);
+  void SetIdentity(std::optional<KeySpace> space, std::string model);
 
   FeedSnapshot Now() const;
   // Blocks of the chain held from its start, in the best slot.

@@ -39,7 +39,10 @@ void Fill(const FeedReport& report, rpc::ReplicaReport* out) {
 
 void Fill(const FeedSnapshot& snapshot, const std::string& replica_id, rpc::Snapshot* out) {
   out->set_replica_id(replica_id);
-  if (snapshot.ns) out->set_namespace_id(std::string(AsString(snapshot.ns->bytes)));
+  if (snapshot.space) {
+    out->set_namespace_id(std::string(AsString(snapshot.space->id.bytes)));
+    out->set_namespace_seed(snapshot.space->seed);
+  }
   out->set_tokens_per_block(kTokensPerBlock);
   for (const FeedHeld& held : snapshot.held) Fill(held, out->add_held());
   Fill(snapshot.report, out->mutable_report());

@@ -22,6 +22,7 @@ struct AgentReport {
 struct AgentSnapshot {
   std::string replica_id;
   std::optional<NamespaceId> ns;  // nothing while the engine's identity is not known
+  uint64_t namespace_seed = 0;    // 0: not told, so that only the agent can name blocks
   uint32_t tokens_per_block = 0;
   std::vector<HeldChain> held;
   AgentReport report;

@@ -65,6 +65,7 @@ Result<AgentSnapshot> ReadSnapshot(const rpc::Snapshot& message) {
   if (message.tokens_per_block() > kMaxBlockTokens) return InvalidError("blocks are too large");
   AgentSnapshot snapshot{.replica_id = message.replica_id(),
                          .ns = *ns,
+                         .namespace_seed = message.namespace_seed(),
                          .tokens_per_block = message.tokens_per_block(),
                          .held = {},
                          .report = ReadReport(message.report()),

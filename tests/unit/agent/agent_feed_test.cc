@@ -19,7 +19,7 @@ FeedEvent Take(AgentFeed::Watcher& watcher) {
 
 TEST(AgentFeedTest, ASnapshotThenEveryChangeWithoutGaps) {
   AgentFeed feed;
-  feed.SetIdentity(NamespaceId{}, "model");
+  feed.SetIdentity(KeySpace{}, "model");
   feed.SetHeld(0, {Hash(1)});
   auto watcher = feed.Watch();
   ASSERT_TRUE(watcher.ok());
@@ -63,11 +63,11 @@ TEST(AgentFeedTest, ASlowWatcherIsCutOffAndOthersAreNot) {
 TEST(AgentFeedTest, AnotherIdentityForgetsWhatIsHeld) {
   AgentFeed feed;
   feed.SetHeld(0, {Hash(1)});
-  NamespaceId ns;
-  ns.bytes[0] = std::byte{1};
+  KeySpace space;
+  space.id.bytes[0] = std::byte{1};
   auto watcher = feed.Watch();
   (void)Take(**watcher);
-  feed.SetIdentity(ns, "m");
+  feed.SetIdentity(space, "m");
   EXPECT_TRUE(std::get<FeedSnapshot>(Take(**watcher).what).held.empty());
   EXPECT_EQ(feed.LongestPrefix(std::vector{Hash(1)}), 0u);
 }

@@ -47,6 +47,7 @@ TEST_F(AgentServiceTest, WatchersSeeWhatARequestLeavesInItsSlot) {
   EXPECT_EQ(event.snapshot().replica_id(), "a");
   EXPECT_EQ(event.snapshot().model(), "fake");
   EXPECT_EQ(event.snapshot().namespace_id().size(), 16u);
+  EXPECT_NE(event.snapshot().namespace_seed(), 0u);
   EXPECT_EQ(event.snapshot().tokens_per_block(), 64u);
   const uint64_t incarnation = event.incarnation();
   uint64_t sequence = event.sequence();
