@@ -15,10 +15,7 @@ using http::RelayEnd;
 constexpr int kMaxResets = 2;
 
 const CandidateCost* CostOfChosen(const RoutingDecision& decision) {
-  const auto it =
-      std::find_if(decision.candidates.begin(), decision.candidates.end(),
-                   [&](const CandidateCost& c) { return c.replica == decision.replica; });
-  return it == decision.candidates.end() ? nullptr : &*it;
+  return decision.candidates.empty() ? nullptr : &decision.candidates.at(decision.candidate);
 }
 
 std::string OutcomeOf(const AttemptResult& result) {
@@ -166,7 +163,7 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   Attempt attempt{.replica = replica,
                   .options = &routing->options,
                   .policy = routing->options.policy->name(),
-                  .predicted_ttft_ms = cost == nullptr ? 0 : cost->total_ms,
+                  .predicted_ttft_ms = cost == nullptr ? 0 : cost->ttft_ms,
                   .prefill_tokens = routing->explained.prompt_tokens};
   if (cost != nullptr) {
     attempt.prefill_tokens -=

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,34 +17,53 @@ struct ReplicaLoad {
   uint32_t running = 0;
   uint32_t waiting = 0;
   uint64_t pending_prefill_tokens = 0;  // not yet computed, of running and waiting requests
+  double kv_usage = 0;  // share of its cache that running requests hold, so that nothing evicts it
 };
 
-// T(n tokens after c cached) = linear_ms * n + context_ms * n * (c + n/2), fitted from replies.
+// T(n tokens after c cached) = base_ms + linear_ms * n + context_ms * n * (c + n/2), fitted from
+// replies.
 struct PrefillModel {
   double linear_ms = 5.0;   // ms per token
   double context_ms = 0.0;  // ms per token and context token
+  double base_ms = 0.0;     // ms per request
   double PredictMs(uint64_t new_tokens, uint64_t cached_tokens) const {
     const double n = static_cast<double>(new_tokens);
-    return n * (linear_ms + context_ms * (static_cast<double>(cached_tokens) + n / 2));
+    return base_ms + n * (linear_ms + context_ms * (static_cast<double>(cached_tokens) + n / 2));
   }
 };
 
-// An inference engine as routing sees it: never a copy of data.
+// A replica's prefix cache as a whole, as far as it is known.
+struct ReplicaCache {
+  uint64_t capacity_tokens = 0;    // 0: unknown, and then taken to be without end
+  uint64_t held_tokens = 0;        // as the index knows
+  double churn_tokens_per_ms = 0;  // new tokens that come into it, lately
+  double reuse = 0;  // share of its prompts' tokens that it found cached, lately: 0..1
+};
+
+// An inference engine, or one of its data-parallel ranks, as routing sees it: never a copy of data.
 struct Replica {
   std::string id;
+  std::optional<uint32_t> rank;  // nothing: the engine has but one. Ranks of one engine share `id`
   NamespaceId ns;
   bool healthy = false;
+  double weight = 1;  // of its strength beside the others', for policies that know no rates
   ReplicaLoad load;
   PrefillModel prefill;
-  double load_tokens_per_ms = 0;  // measured store-to-engine rate; 0 = cannot load
-  uint32_t in_flight = 0;         // our own requests not yet in its report
+  bool prefill_known = false;          // false: `prefill` is a guess, and the others' is better
+  double load_tokens_per_ms = 0;       // measured store-to-engine rate; 0 = cannot load
+  double load_tail_tokens_per_ms = 0;  // of the slowest tenth of loads; 0: unknown
+  double copy_tokens_per_ms = 0;       // from its own host memory or disk; 0: unknown
+  ReplicaCache cache;
+  double recent_requests = 0;  // sent to it by us, each fading over some seconds
+  uint32_t in_flight = 0;      // our own requests not yet in its report
   uint64_t in_flight_prefill_tokens = 0;
   uint32_t tokens_per_block = 0;
 };
 
 // How much of one prompt's prefix one holder has, unbroken from the start.
 struct PrefixMatch {
-  uint32_t device_tokens = 0;  // in the replica's own memory
+  uint32_t device_tokens = 0;    // in the replica's own memory
+  uint32_t any_tier_tokens = 0;  // its host memory and disk counted as well; less: no such tiers
 };
 
 enum class Route : uint8_t { kLocal, kRemote, kRecompute };
@@ -51,22 +71,30 @@ inline const char* RouteName(Route r) {
   return r == Route::kLocal ? "local" : r == Route::kRemote ? "remote" : "recompute";
 }
 
+// What one candidate would cost, part by part. total = queue + load + prefill + tail + displacement
+// is what is compared; ttft = queue + load + prefill is what is predicted.
 struct CandidateCost {
   std::string replica;
+  std::optional<uint32_t> rank;
   double queue_ms = 0;
-  double load_ms = 0;
+  double load_ms = 0;  // from the store, and from its own slower tiers
   double prefill_ms = 0;
+  double tail_ms = 0;          // what a slow load would add, by its share of risk
+  double displacement_ms = 0;  // work lost by what is evicted for it; negative: work gained
   double total_ms = 0;
-  uint32_t local_tokens = 0;
+  double ttft_ms = 0;
+  uint32_t local_tokens = 0;   // of the replica's own, slower tiers counted, that it would use
   uint32_t remote_tokens = 0;  // of the store's prefix beyond the replica's own that it would load
 };
 
 struct RoutingDecision {
+  size_t candidate = 0;  // index of the chosen one among those given
   std::string replica;
+  std::optional<uint32_t> rank;
   std::string policy;
   std::string reason;  // for people and `explain`
   Route predicted_route = Route::kRecompute;
-  std::vector<CandidateCost> candidates;
+  std::vector<CandidateCost> candidates;  // as given, in their order; empty: not costed
 };
 
 }  // namespace ember

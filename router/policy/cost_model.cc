@@ -32,7 +32,7 @@ double QueueMs(const Candidate& candidate) {
 
 CandidateCost CostOf(const Candidate& candidate, const PolicyInput& input) {
   const Replica& r = *candidate.replica;
-  CandidateCost cost{.replica = r.id, .queue_ms = QueueMs(candidate)};
+  CandidateCost cost{.replica = r.id, .rank = r.rank, .queue_ms = QueueMs(candidate)};
   // The last token is always computed: its logits are the answer's first.
   const uint64_t usable = input.prompt_tokens > 0 ? input.prompt_tokens - 1 : 0;
   uint64_t local = std::min<uint64_t>(candidate.match.device_tokens, usable);
@@ -55,7 +55,8 @@ CandidateCost CostOf(const Candidate& candidate, const PolicyInput& input) {
       cost.remote_tokens = static_cast<uint32_t>(stored - local);
     }
   }
-  cost.total_ms = cost.queue_ms + cost.load_ms + cost.prefill_ms;
+  cost.ttft_ms = cost.queue_ms + cost.load_ms + cost.prefill_ms;
+  cost.total_ms = cost.ttft_ms;
   return cost;
 }
 

@@ -28,7 +28,9 @@ size_t LeastLoaded(std::span<const Candidate> candidates, uint64_t draw) {
 RoutingDecision DecisionFor(const Policy& policy, const PolicyInput& input, size_t index,
                             std::string reason) {
   RoutingDecision decision;
+  decision.candidate = index;
   decision.replica = input.candidates[index].replica->id;
+  decision.rank = input.candidates[index].replica->rank;
   decision.policy = policy.name();
   decision.reason = std::move(reason);
   return decision;

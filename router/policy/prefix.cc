@@ -25,7 +25,7 @@ RoutingDecision PrefixPolicy::Decide(const PolicyInput& input) const {
   if (longest > 0) decision.predicted_route = Route::kLocal;
   for (const Candidate& c : input.candidates) {
     decision.candidates.push_back(
-        {.replica = c.replica->id, .local_tokens = c.match.device_tokens});
+        {.replica = c.replica->id, .rank = c.replica->rank, .local_tokens = c.match.device_tokens});
   }
   return decision;
 }
