@@ -32,6 +32,8 @@ class FeedListener {
   virtual void OnPurged(uint32_t shard, const PurgeScope& scope, uint64_t epoch) = 0;
   // The snapshot is complete.
   virtual void OnCurrent(uint32_t shard) = 0;
+  // One message of the node has been told to its end: for who gathers before it acts.
+  virtual void OnBatchEnd() {}
   // The node is not heard any more; what is known may be old until it is heard again. `why` for
   // logs.
   virtual void OnLost(const Status& why) = 0;

@@ -31,8 +31,9 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
 }  // namespace
 
 struct FeedReader::Impl {
-  Impl(const std::string& address, FeedListener& listener_in)
+  Impl(const std::string& address, FeedListener& listener_in, AfterLoss after_loss_in)
       : listener(listener_in),
+        after_loss(after_loss_in),
         tracker(listener_in),
         stub(rpc::StoreControl::NewStub(ChannelTo(address))) {}
 
@@ -45,6 +46,7 @@ struct FeedReader::Impl {
       if (stopping) return;
       lock.unlock();
       listener.OnLost(why);
+      if (after_loss == AfterLoss::kSnapshot) tracker.Forget();
       lock.lock();
       if (heard) pause = kFirstPause;
       if (changed.wait_for(lock, pause, [this] { return stopping; })) return;
@@ -66,6 +68,7 @@ struct FeedReader::Impl {
     while (why.ok() && reader->Read(&batch)) {
       *heard = true;
       why = tracker.Take(batch);
+      if (why.ok()) listener.OnBatchEnd();
     }
     if (!why.ok()) own.TryCancel();
     const grpc::Status end = reader->Finish();
@@ -88,6 +91,7 @@ struct FeedReader::Impl {
   }
 
   FeedListener& listener;
+  const AfterLoss after_loss;
   FeedTracker tracker;
   const std::unique_ptr<rpc::StoreControl::Stub> stub;
   std::mutex mutex;
@@ -97,8 +101,8 @@ struct FeedReader::Impl {
   std::thread thread;
 };
 
-FeedReader::FeedReader(const std::string& address, FeedListener& listener)
-    : impl_(std::make_unique<Impl>(address, listener)) {
+FeedReader::FeedReader(const std::string& address, FeedListener& listener, AfterLoss after_loss)
+    : impl_(std::make_unique<Impl>(address, listener, after_loss)) {
   impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });
 }
 

@@ -20,6 +20,8 @@ class FeedTracker {
   Status Take(const rpc::FeedBatch& batch);
   // Where to go on. A shard whose snapshot was not complete begins anew.
   rpc::FeedRequest Resume() const;
+  // The listener knows nothing any more: every shard begins anew.
+  void Forget() { places_.clear(); }
 
  private:
   struct Place {

@@ -2,12 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <boost/asio/post.hpp>
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
 
+#include "client/http/loop_handover.h"
 #include "proto/rpc/agent.grpc.pb.h"
 #include "router/fleet/agent_message.h"
 
@@ -32,36 +31,24 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
 struct AgentWatcher::Impl {
   Impl(http::HttpLoop& loop_in, AgentListener& listener_in, ReplicaNumber replica_in,
        const std::string& address)
-      : loop(loop_in),
-        listener(listener_in),
+      : listener(listener_in),
         replica(replica_in),
-        stub(rpc::Agent::NewStub(ChannelTo(address))) {}
+        stub(rpc::Agent::NewStub(ChannelTo(address))),
+        handover(loop_in) {}
 
   void Run();
   // One stream from its start to its end, which is why it returns.
   Status Follow();
   Status Handle(const rpc::AgentEvent& event);
-  // Runs `work` on the loop and waits until it has. False: the watcher is being destroyed.
-  bool OnLoop(std::function<void()> work);
-  bool Pause(Duration duration);
   void Stop();
 
-  // What the loop's side of OnLoop needs; it may outlive the watcher.
-  struct Handover {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool stopping = false;
-    bool running = false;  // a piece of work, on the loop
-    uint64_t done = 0;
-  };
-
-  http::HttpLoop& loop;
   AgentListener& listener;
   const ReplicaNumber replica;
   const std::unique_ptr<rpc::Agent::Stub> stub;
-  const std::shared_ptr<Handover> handover = std::make_shared<Handover>();
-  uint64_t posted = 0;
-  grpc::ClientContext* context = nullptr;  // of the stream being read; under handover->mutex
+  http::LoopHandover handover;
+  std::mutex mutex;
+  grpc::ClientContext* context = nullptr;  // of the stream being read
+  bool stopping = false;
   uint64_t incarnation = 0;
   uint64_t next_sequence = 0;
   bool has_snapshot = false;
@@ -74,8 +61,8 @@ void AgentWatcher::Impl::Run() {
     has_snapshot = false;
     const Status why = Follow();
     if (has_snapshot) pause = kFirstPause;
-    if (!OnLoop([this, why] { listener.OnLost(replica, why); })) return;
-    if (!Pause(pause)) return;
+    if (!handover.Run([this, why] { listener.OnLost(replica, why); })) return;
+    if (!handover.Pause(pause)) return;
     pause = std::min(2 * pause, kLongestPause);
   }
 }
@@ -83,8 +70,8 @@ void AgentWatcher::Impl::Run() {
 Status AgentWatcher::Impl::Follow() {
   grpc::ClientContext own_context;
   {
-    std::lock_guard lock(handover->mutex);
-    if (handover->stopping) return CancelledError("stopping");
+    const std::lock_guard lock(mutex);
+    if (stopping) return CancelledError("stopping");
     context = &own_context;
   }
   const auto reader = stub->Watch(&own_context, rpc::WatchRequest());
@@ -94,7 +81,7 @@ Status AgentWatcher::Impl::Follow() {
   if (!why.ok()) own_context.TryCancel();
   const grpc::Status end = reader->Finish();
   {
-    std::lock_guard lock(handover->mutex);
+    const std::lock_guard lock(mutex);
     context = nullptr;
   }
   if (!why.ok()) return why;
@@ -121,44 +108,20 @@ Status AgentWatcher::Impl::Handle(const rpc::AgentEvent& event) {
     work = [this, r = ReadReport(event.report())] { listener.OnReport(replica, r); };
   }
   // An event of a kind that a newer agent knows only counts.
-  if (work && !OnLoop(std::move(work))) return CancelledError("stopping");
+  if (work && !handover.Run(std::move(work))) return CancelledError("stopping");
   has_snapshot = true;
   incarnation = event.incarnation();
   next_sequence = event.sequence() + 1;
   return OkStatus();
 }
 
-bool AgentWatcher::Impl::OnLoop(std::function<void()> work) {
-  const uint64_t number = ++posted;
-  boost::asio::post(loop.executor(), [h = handover, number, work = std::move(work)] {
-    std::unique_lock lock(h->mutex);
-    if (h->stopping) return;
-    h->running = true;
-    lock.unlock();
-    work();
-    lock.lock();
-    h->running = false;
-    h->done = number;
-    h->changed.notify_all();
-  });
-  std::unique_lock lock(handover->mutex);
-  handover->changed.wait(lock, [&] { return handover->stopping || handover->done >= number; });
-  return !handover->stopping;
-}
-
-bool AgentWatcher::Impl::Pause(Duration duration) {
-  std::unique_lock lock(handover->mutex);
-  return !handover->changed.wait_for(lock, duration, [&] { return handover->stopping; });
-}
-
 void AgentWatcher::Impl::Stop() {
   {
-    std::unique_lock lock(handover->mutex);
-    handover->stopping = true;
+    const std::lock_guard lock(mutex);
+    stopping = true;
     if (context != nullptr) context->TryCancel();
-    handover->changed.notify_all();
-    handover->changed.wait(lock, [&] { return !handover->running; });
   }
+  handover.Close();
   thread.join();
 }
 
