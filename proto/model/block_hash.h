@@ -72,6 +72,17 @@ class HashChain {
   std::vector<ChainBlock> blocks_;
 };
 
+// The hash of one whole block after a parent's 16 bytes (the namespace id before the first), for
+// those who need no proof: a twentieth of HashChain's cost. `extras`: those inside the block.
+BlockHash NextBlockHash(uint64_t seed, ByteSpan parent16, std::span<const TokenId> block,
+                        std::span<const TokenExtra> extras = {});
+
+// The hashes of the whole blocks of `tokens`, equal to HashChain's from the same root; a last
+// partial block is left out. `extras` offsets are relative to the start.
+std::vector<BlockHash> HashBlocks(const NamespaceId& id, uint64_t seed, uint32_t tokens_per_block,
+                                  std::span<const TokenId> tokens,
+                                  std::span<const TokenExtra> extras = {});
+
 }  // namespace ember
 
 // The hashes are uniform already, so a table may use their first bytes.

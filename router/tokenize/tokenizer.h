@@ -1,26 +1,15 @@
-// Tokenizer: an OpenAI request as the chain of its prompt's blocks.
+// Tokenizer: a request as what is known of its prompt.
 //
 // Concurrency: the router's loop thread. A failure is ordinary: the caller then routes by load.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "proto/base/status.h"
-#include "proto/model/block_hash.h"
+#include "router/tokenize/tokenized_prompt.h"
 
 namespace ember::router {
-
-struct TokenizedPrompt {
-  uint32_t token_count = 0;
-  NamespaceId ns;
-  std::vector<BlockHash> chain;  // the whole blocks
-};
-
-using SharedPrompt = std::shared_ptr<const TokenizedPrompt>;
 
 class Tokenizer {
  public:

@@ -200,6 +200,20 @@ TEST(HashChain, AppendInPiecesEqualsAppendAtOnce) {
   EXPECT_EQ(pieces.blocks().back().hash, whole.blocks().back().hash);
 }
 
+TEST(HashBlocks, EqualsHashChainForEveryBlockSize) {
+  for (const uint32_t per_block : {1u, 16u, 128u, 129u, 1000u}) {
+    KvNamespace ns = BaseNamespace();
+    ns.layout.tokens_per_block = per_block;
+    const NamespaceRoot root = RootOf(ns);
+    const std::vector<TokenId> tokens = SomeTokens(size_t{per_block} * 3 + per_block / 2);
+    HashChain chain(root, per_block);
+    chain.Append(tokens);
+    const std::vector<BlockHash> hashes = HashBlocks(root.id, root.seed, per_block, tokens);
+    ASSERT_EQ(hashes.size(), chain.blocks().size());
+    for (size_t i = 0; i < hashes.size(); ++i) EXPECT_EQ(hashes[i], chain.blocks()[i].hash);
+  }
+}
+
 TEST(HashChain, AnImageChangesOnlyBlocksFromItsOwnOn) {
   const NamespaceRoot root = RootOf(BaseNamespace());
   HashChain plain(root, 16);

@@ -105,6 +105,12 @@ TEST(Vectors, IdentityChainAndSegmentsMatchTheGoldenFile) {
       EXPECT_EQ(ToHex(chain.blocks()[i].hash.bytes), Text(expect["blocks"][i]["hash"]));
       EXPECT_EQ(ToHex(chain.blocks()[i].proof), Text(expect["blocks"][i]["proof"]));
     }
+    const NamespaceRoot root = RootOf(ns);
+    const auto plain = HashBlocks(root.id, root.seed, ns.layout.tokens_per_block, tokens, extras);
+    ASSERT_EQ(plain.size(), expect["blocks"].size());
+    for (size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_EQ(ToHex(plain[i].bytes), Text(expect["blocks"][i]["hash"]));
+    }
     const std::vector<SegmentRef> segments = CutSegments(chain);
     ASSERT_EQ(segments.size(), expect["segments"].size());
     for (size_t i = 0; i < segments.size(); ++i) {

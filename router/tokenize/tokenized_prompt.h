@@ -1,0 +1,42 @@
+// TokenizedPrompt: what is known of a request's prompt: its tokens, or an agent's answer, and the
+// chain of block hashes that each holder would name it by.
+//
+// Known are the tokens up to the first part that is no text (an image): only that much can match.
+// Concurrency: the router's loop thread; ChainIn remembers what it computed.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "router/tokenize/token_run.h"
+
+namespace ember::router {
+
+struct TokenizedPrompt {
+  uint32_t token_count = 0;
+  std::string model{};    // as the request names it; empty: it names none
+  std::string adapter{};  // of it, when the model names an adapter
+  std::string salt{};     // cache_salt
+  // An agent's answer: the whole blocks' hashes in its namespace. Empty when the tokens are known.
+  NamespaceId ns{};
+  std::vector<BlockHash> chain{};
+  // The tokens, when known: those of `prefix`, which other prompts share, then `tokens`.
+  std::shared_ptr<const TokenRun> prefix{};
+  std::vector<TokenId> tokens{};
+  // What ChainIn has computed.
+  mutable std::list<std::pair<KeySpace, std::vector<BlockHash>>> chains{};
+
+  bool has_tokens() const { return prefix != nullptr || !tokens.empty(); }
+  // A copy of all of them; the common way is ChainIn.
+  std::vector<TokenId> AllTokens() const;
+  // The whole blocks' hashes as `space` names them; empty when that can't be known. The reference
+  // is good for as long as the prompt.
+  const std::vector<BlockHash>& ChainIn(const KeySpace& space) const;
+};
+
+using SharedPrompt = std::shared_ptr<const TokenizedPrompt>;
+
+}  // namespace ember::router
