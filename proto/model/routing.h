@@ -57,6 +57,8 @@ struct Replica {
   double recent_requests = 0;  // sent to it by us, each fading over some seconds
   uint32_t in_flight = 0;      // our own requests not yet in its report
   uint64_t in_flight_prefill_tokens = 0;
+  double own_prefill_ms = 0;      // what all our requests there still have to load and compute
+  double typical_prefill_ms = 0;  // of a request's own load and prefill, lately; 0: unknown
   uint32_t tokens_per_block = 0;
 };
 

@@ -37,10 +37,11 @@ MAY_INCLUDE = {
     "kvstore/tools": ["proto/base", "proto/model", "client/io", "client/http", "kvstore/disk", "kvstore/engine"],
     "kvstore": ["proto", "client/io", "client/http", "client/cluster", "kvstore"],
     "router/policy": ["proto/base", "proto/model"],
+    "router/estimate": ["proto/base", "proto/model"],
     "router/index": ["proto/base", "proto/model"],
-    "router/fleet": ["proto", "client/http", "router/index"],
+    "router/fleet": ["proto", "client/http", "router/estimate", "router/index"],
     "router/tokenize": ["proto", "client/http", "router/fleet"],
-    "router/front": ["proto", "client/http", "router/policy", "router/index", "router/fleet", "router/tokenize"],
+    "router/front": ["proto", "client/http", "router/estimate", "router/policy", "router/index", "router/fleet", "router/tokenize"],
     "router": ["proto", "client/http", "router"],
 }
 

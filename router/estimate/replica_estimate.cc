@@ -1,0 +1,87 @@
+#include "router/estimate/replica_estimate.h"
+
+#include <algorithm>
+
+namespace ember::router {
+namespace {
+
+constexpr double kNewestWeight = 0.1;  // in the moving average of prefill times
+// A load shorter than this measures a round trip, not a rate.
+constexpr uint64_t kMinLoadedTokens = 64;
+
+}  // namespace
+
+ReplicaEstimate::FlightNumber ReplicaEstimate::OnSent(double expected_ms, TimePoint now) {
+  waiting_[next_] = {.sent = now, .expected_ms = expected_ms};
+  waiting_ms_ += expected_ms;
+  requests_.Add(1, now);
+  return next_++;
+}
+
+TimePoint ReplicaEstimate::ServedSince(const Flight& flight) const {
+  return std::max(flight.sent, last_first_token_);
+}
+
+void ReplicaEstimate::OnFirstToken(FlightNumber number, TimePoint now) {
+  Flights::node_type node = waiting_.extract(number);
+  if (node.empty()) return;
+  Flight& flight = node.mapped();
+  flight.prefill_ms = ToMilliseconds(now - ServedSince(flight));
+  last_first_token_ = std::max(last_first_token_, now);
+  waiting_ms_ = waiting_.empty() ? 0 : waiting_ms_ - flight.expected_ms;
+  answering_.insert(std::move(node));
+}
+
+void ReplicaEstimate::OnEnd(FlightNumber number, const std::optional<ReplyTokens>& tokens,
+                            TimePoint now) {
+  if (const auto node = waiting_.extract(number)) {
+    waiting_ms_ = waiting_.empty() ? 0 : waiting_ms_ - node.mapped().expected_ms;
+    return;
+  }
+  const auto node = answering_.extract(number);
+  if (node && tokens) Learn(*tokens, node.mapped().prefill_ms, now);
+}
+
+void ReplicaEstimate::Learn(const ReplyTokens& tokens, double prefill_ms, TimePoint now) {
+  if (tokens.prompt == 0 || tokens.cached >= tokens.prompt || tokens.loaded > tokens.cached) return;
+  const uint64_t computed = tokens.prompt - tokens.cached;
+  prompt_tokens_.Add(static_cast<double>(tokens.prompt), now);
+  cached_tokens_.Add(static_cast<double>(tokens.cached), now);
+  if (tokens.loaded == 0) {
+    prefill_.Observe(computed, tokens.cached, prefill_ms);
+    typical_prefill_ms_ +=
+        (typical_prefill_ms_ == 0 ? 1 : kNewestWeight) * (prefill_ms - typical_prefill_ms_);
+    return;
+  }
+  const double load_ms = prefill_ms - prefill_.model().PredictMs(computed, tokens.cached);
+  if (tokens.loaded < kMinLoadedTokens || !prefill_.known() || load_ms <= 0) return;
+  load_ms_per_token_.Add(load_ms / static_cast<double>(tokens.loaded));
+}
+
+double ReplicaEstimate::BacklogMs(TimePoint now) const {
+  if (waiting_.empty()) return 0;
+  const Flight& oldest = waiting_.begin()->second;
+  const double served_ms = ToMilliseconds(now - ServedSince(oldest));
+  return std::max(0.0, waiting_ms_ - std::clamp(served_ms, 0.0, oldest.expected_ms));
+}
+
+void ReplicaEstimate::Describe(TimePoint now, bool has_agent, Replica* view) const {
+  if (!has_agent) {
+    view->prefill = prefill_.model();
+    view->prefill_known = prefill_.known();
+    if (load_ms_per_token_.size() > 0) {
+      view->load_tokens_per_ms = 1 / load_ms_per_token_.Quantile(0.5);
+    }
+  }
+  if (load_ms_per_token_.size() > 0) {
+    view->load_tail_tokens_per_ms = 1 / load_ms_per_token_.Quantile(0.9);
+  }
+  view->own_prefill_ms = BacklogMs(now);
+  view->typical_prefill_ms = typical_prefill_ms_;
+  view->recent_requests = requests_.At(now);
+  const double prompt = prompt_tokens_.At(now), cached = cached_tokens_.At(now);
+  view->cache.reuse = prompt > 0 ? cached / prompt : 0;
+  view->cache.churn_tokens_per_ms = prompt_tokens_.PerMs(now) - cached_tokens_.PerMs(now);
+}
+
+}  // namespace ember::router

@@ -1,0 +1,72 @@
+// ReplicaEstimate: what one replica's replies teach about it: its prefill time, its load rate from
+// the store, what of our work is still ahead of a new request, and how its cache is used.
+//
+// Prefill is taken to be served in order of arrival: the time between two first tokens, or from a
+// request's arrival to its first token when nothing was ahead of it, is the younger request's own.
+// Engines that compute several prompts at once share that time among them, and the sum, which is
+// what queues are made of, is right all the same.
+// A plain value of one thread; time comes in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "proto/base/time.h"
+#include "proto/model/routing.h"
+#include "router/estimate/decaying_sum.h"
+#include "router/estimate/prefill_fit.h"
+#include "router/estimate/quantile_window.h"
+
+namespace ember::router {
+
+// What a reply says of its prompt.
+struct ReplyTokens {
+  uint64_t prompt = 0;
+  uint64_t cached = 0;  // not computed: found in the replica or loaded
+  uint64_t loaded = 0;  // of those, from the store
+};
+
+class ReplicaEstimate {
+ public:
+  using FlightNumber = uint64_t;
+
+  // A request was sent; `expected_ms` is its load and prefill as predicted.
+  FlightNumber OnSent(double expected_ms, TimePoint now);
+  // The first byte of its reply's body came. Once a flight; after OnEnd ignored.
+  void OnFirstToken(FlightNumber flight, TimePoint now);
+  // The reply ended, or never came. `tokens`: nothing when the reply did not say.
+  void OnEnd(FlightNumber flight, const std::optional<ReplyTokens>& tokens, TimePoint now);
+
+  // What is ahead of a request that is sent now, in ms of prefill.
+  double BacklogMs(TimePoint now) const;
+  // Fills in what is known here: prefill model (unless the replica's agent has told its own), load
+  // rates, backlog, cache use. The rest of `view` stays.
+  void Describe(TimePoint now, bool has_agent, Replica* view) const;
+
+ private:
+  struct Flight {
+    TimePoint sent;
+    double expected_ms = 0;
+    double prefill_ms = 0;  // measured, once the first token came
+  };
+  using Flights = std::map<FlightNumber, Flight>;  // in the order in which they were sent
+
+  // Since when the replica has computed nothing but this flight, if it is the oldest that waits.
+  TimePoint ServedSince(const Flight& flight) const;
+  void Learn(const ReplyTokens& tokens, double prefill_ms, TimePoint now);
+
+  Flights waiting_;        // for their first token
+  Flights answering_;      // have it
+  double waiting_ms_ = 0;  // sum of expected_ms of waiting_
+  TimePoint last_first_token_;
+  FlightNumber next_ = 1;
+  PrefillFit prefill_;
+  QuantileWindow load_ms_per_token_{64};
+  double typical_prefill_ms_ = 0;
+  DecayingSum requests_{seconds(10)};
+  DecayingSum prompt_tokens_{seconds(30)};
+  DecayingSum cached_tokens_{seconds(30)};
+};
+
+}  // namespace ember::router

@@ -1,0 +1,121 @@
+#include "router/estimate/replica_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "proto/base/random.h"
+
+namespace ember::router {
+namespace {
+
+TimePoint At(double ms) {
+  return TimePoint(Duration(static_cast<int64_t>(ms * 1e6)) + seconds(1000));
+}
+
+Replica Described(const ReplicaEstimate& estimate, double ms, bool has_agent = false) {
+  Replica view;
+  estimate.Describe(At(ms), has_agent, &view);
+  return view;
+}
+
+TEST(ReplicaEstimate, WaitingBehindOthersIsNotPrefill) {
+  // An engine that computes one prompt after the other, at 0.1 ms a token and 2 ms a request, with
+  // arrivals so dense that most of a time to first token is waiting.
+  ReplicaEstimate estimate;
+  SeededRandom random(1);
+  double now = 0, free = 0;
+  std::deque<std::tuple<double, ReplicaEstimate::FlightNumber, ReplyTokens>> due;
+  const auto finish = [&](double until) {
+    for (; !due.empty() && std::get<0>(due.front()) <= until; due.pop_front()) {
+      const auto& [at, flight, tokens] = due.front();
+      estimate.OnFirstToken(flight, At(at));
+      estimate.OnEnd(flight, tokens, At(at));
+    }
+  };
+  for (int i = 0; i < 300; ++i) {
+    now += static_cast<double>(random.Next() % 100);
+    finish(now);
+    const ReplyTokens tokens{.prompt = 1500, .cached = 500 + random.Next() % 900};
+    free = std::max(free, now) + 2 + 0.1 * static_cast<double>(tokens.prompt - tokens.cached);
+    due.emplace_back(free, estimate.OnSent(50, At(now)), tokens);
+  }
+  finish(1e9);
+  const Replica view = Described(estimate, now);
+  EXPECT_TRUE(view.prefill_known);
+  EXPECT_NEAR(view.prefill.PredictMs(300, 0), 32, 1);
+  EXPECT_NEAR(view.prefill.PredictMs(1500, 0), 152, 5);
+  EXPECT_NEAR(view.cache.reuse, 950.0 / 1500, 0.05);
+}
+
+TEST(ReplicaEstimate, TheBacklogIsWhatIsSentAndNotServed) {
+  ReplicaEstimate estimate;
+  const auto first = estimate.OnSent(100, At(0));
+  const auto second = estimate.OnSent(40, At(10));
+  EXPECT_DOUBLE_EQ(estimate.BacklogMs(At(10)), 130);  // the first was computed for 10 ms
+  EXPECT_DOUBLE_EQ(estimate.BacklogMs(At(500)), 40);  // late, but not for ever
+  estimate.OnFirstToken(first, At(500));
+  EXPECT_DOUBLE_EQ(estimate.BacklogMs(At(515)), 25);
+  estimate.OnFirstToken(second, At(540));
+  EXPECT_EQ(estimate.BacklogMs(At(541)), 0);
+  estimate.OnEnd(second, std::nullopt, At(600));
+  estimate.OnEnd(first, std::nullopt, At(600));
+  const auto lost = estimate.OnSent(70, At(700));
+  estimate.OnEnd(lost, std::nullopt, At(710));  // never answered
+  EXPECT_EQ(estimate.BacklogMs(At(710)), 0);
+}
+
+TEST(ReplicaEstimate, LoadsTeachTheRateAndItsTailAndNotThePrefill) {
+  ReplicaEstimate estimate;
+  double now = 0;
+  const auto reply = [&](double ms, ReplyTokens tokens) {
+    const auto flight = estimate.OnSent(10, At(now));
+    estimate.OnFirstToken(flight, At(now += ms));
+    estimate.OnEnd(flight, tokens, At(now += 100));
+  };
+  for (uint64_t n = 100; n < 1000; n += 100) reply(0.1 * static_cast<double>(n), {.prompt = n});
+  const double before = Described(estimate, now).prefill.PredictMs(100, 1000);
+  // 900 tokens loaded in 45 ms, every fifth time in 180 ms, then 100 computed in 10.
+  for (int i = 0; i < 50; ++i) {
+    reply(i % 5 == 0 ? 190 : 55, {.prompt = 1000, .cached = 900, .loaded = 900});
+  }
+  const Replica view = Described(estimate, now);
+  EXPECT_DOUBLE_EQ(view.prefill.PredictMs(100, 1000), before);
+  EXPECT_NEAR(view.load_tokens_per_ms, 20, 0.5);
+  EXPECT_NEAR(view.load_tail_tokens_per_ms, 5, 0.2);
+}
+
+TEST(ReplicaEstimate, TheAgentsOwnFitWins) {
+  ReplicaEstimate estimate;
+  for (int i = 0; i < 20; ++i) {
+    const auto flight = estimate.OnSent(10, At(1000 * i));
+    estimate.OnFirstToken(flight, At(1000 * i + 20));
+    estimate.OnEnd(flight, ReplyTokens{.prompt = 200}, At(1000 * i + 30));
+  }
+  Replica view;
+  view.prefill.linear_ms = 7;
+  view.prefill_known = true;
+  estimate.Describe(At(20000), true, &view);
+  EXPECT_EQ(view.prefill.linear_ms, 7);
+  estimate.Describe(At(20000), false, &view);
+  EXPECT_NEAR(view.prefill.PredictMs(200, 0), 20, 0.1);
+}
+
+TEST(ReplicaEstimate, CountsThatContradictThemselvesTeachNothing) {
+  ReplicaEstimate estimate;
+  for (const ReplyTokens tokens :
+       {ReplyTokens{.prompt = 10, .cached = 10}, ReplyTokens{.prompt = 10, .cached = 500},
+        ReplyTokens{.prompt = 100, .cached = 10, .loaded = 50}, ReplyTokens{}}) {
+    const auto flight = estimate.OnSent(10, At(0));
+    estimate.OnFirstToken(flight, At(20));
+    estimate.OnEnd(flight, tokens, At(30));
+  }
+  const Replica view = Described(estimate, 100);
+  EXPECT_FALSE(view.prefill_known);
+  EXPECT_EQ(view.cache.reuse, 0);
+  EXPECT_GT(view.recent_requests, 3.9);
+  EXPECT_LT(Described(estimate, 60000).recent_requests, 0.1);
+}
+
+}  // namespace
+}  // namespace ember::router
