@@ -26,7 +26,7 @@ constexpr const char* kFooter =
     "recompute),\n"
     "x-ember-cached-tokens, x-ember-predicted-ttft-ms, x-ember-request-id.\n"
     "\n"
-    "Besides /v1/*: /health, /metrics, /ember/status, /ember/explain?id=REQUEST_ID&n=COUNT.\n"
+    "Besides /v1/*: /health, /metrics, /admin/status, /admin/explain?id=REQUEST_ID&n=COUNT.\n"
     "Port 0 takes any free one, and the line \"ready http=... grpc=...\" on stderr says which.\n"
     "\n"
     "Example:\n"
@@ -56,6 +56,7 @@ struct Flags {
   int idle_timeout_ms = 600000;
   int tokenize_timeout_ms = 250;
   int grace_ms = 10000;
+  bool server_timing = false;
 };
 
 void Declare(CLI::App& app, Flags& f) {
@@ -89,6 +90,8 @@ void Declare(CLI::App& app, Flags& f) {
   milliseconds_option("--tokenize-timeout-ms", f.tokenize_timeout_ms,
                       "to learn a prompt's tokens; then it is routed by load");
   milliseconds_option("--grace-ms", f.grace_ms, "for requests in flight when stopped");
+  app.add_flag("--server-timing", f.server_timing,
+               "replies say in a Server-Timing header where the time to the first byte went");
   option("--log-level", f.log_level, "trace, debug, info, warn, error or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
 }
@@ -145,6 +148,7 @@ Result<Config> Interpret(const Flags& f) {
   s.forwarder.first_byte_timeout = milliseconds(f.first_byte_timeout_ms);
   s.forwarder.idle_timeout = milliseconds(f.idle_timeout_ms);
   s.tokenizer.deadline = milliseconds(f.tokenize_timeout_ms);
+  s.forwarder.server_timing = f.server_timing;
   out.grace = milliseconds(f.grace_ms);
   out.log_level = f.log_level;
   return out;

@@ -47,10 +47,9 @@ void FleetFeed::OnLost(ReplicaNumber replica, const Status& why) {
 
 void FleetFeed::OnHealthChange(ReplicaNumber replica) {
   const ReplicaSet::Member& m = replicas_.at(replica);
-  Gauge& up = metrics_.ReplicaUp(m.config.id);
-  const bool was_up = up.value() != 0;
-  up.Set(m.view.healthy ? 1 : 0);
-  if (was_up == m.view.healthy) return;
+  bool& told_up = told_up_[replica];
+  if (told_up == m.view.healthy) return;
+  told_up = m.view.healthy;
   if (m.view.healthy) {
     spdlog::info("replica {} is usable", m.config.id);
   } else {

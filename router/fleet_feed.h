@@ -2,9 +2,11 @@
 // what it refers to must outlive it.
 #pragma once
 
+#include <map>
+
 #include "router/fleet/replica_set.h"
-#include "router/front/router_metrics.h"
 #include "router/index/prefix_index.h"
+#include "router/telemetry/router_metrics.h"
 #include "router/tokenize/tokenizer.h"
 
 namespace ember::router {
@@ -18,7 +20,7 @@ class FleetFeed final : public AgentListener {
   void OnHeld(ReplicaNumber replica, HeldChain held) override;
   void OnReport(ReplicaNumber replica, const AgentReport& report) override;
   void OnLost(ReplicaNumber replica, const Status& why) override;
-  // The replica became usable or stopped being so: log and metric.
+  // The replica became usable or stopped being so: logged, once.
   void OnHealthChange(ReplicaNumber replica);
 
  private:
@@ -26,6 +28,7 @@ class FleetFeed final : public AgentListener {
   PrefixIndex& index_;
   Tokenizer& tokenizer_;
   RouterMetrics& metrics_;
+  std::map<ReplicaNumber, bool> told_up_;  // what the log said last
 };
 
 }  // namespace ember::router

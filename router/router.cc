@@ -1,7 +1,6 @@
 #include "router/router.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 namespace ember::router {
@@ -55,7 +54,8 @@ Status Router::Admit(const http::Request& request, Routing* routing) const {
       RoutingOptions::Of(request, options_.default_policy, *parts_.random);
   if (!options.ok()) return options.status();
   routing->options = *std::move(options);
-  routing->explained.request_id = routing->options.request_id;
+  routing->record.request_id = routing->options.request_id;
+  routing->record.policy = routing->options.policy->name();
   const std::string& pin = routing->options.pin;
   if (!pin.empty() && parts_.replicas->Find(pin) == nullptr) {
     return InvalidError("x-ember-pin: there is no replica \"" + pin.substr(0, 100) + "\"");
@@ -68,6 +68,10 @@ Status Router::Admit(const http::Request& request, Routing* routing) const {
 
 asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWriter& writer) {
   Routing routing;
+  routing.record.method = request.method;
+  routing.record.path = request.path;
+  routing.record.received_at = request.received_at;
+  routing.record.request_bytes = request.body.size();
   if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
     co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
   }
@@ -79,12 +83,12 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
     const RoutingDecision& decision = Decide(std::move(candidates), &routing);
     const AttemptResult result = co_await Forward(request, writer, &routing, decision);
     if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
-      co_return Finish(request, &routing, result);
+      co_return Finish(&routing, result);
     }
     error = ErrorOf(result);
     if (result.retry_reason.empty()) break;
     if (result.retry_reason == "reset" && ++routing.resets >= kMaxResets) break;
-    parts_.metrics->CountRetry(result.retry_reason);
+    parts_.metrics->retries.At(result.retry_reason).Add();
   } while (MayRetry(routing));
   if (!error) {
     error = OpenAiError::ForHttpStatus(
@@ -96,18 +100,18 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
 }
 
 bool Router::MayRetry(const Routing& routing) const {
-  return routing.explained.decisions.size() <= static_cast<size_t>(options_.max_retries) &&
+  return routing.record.attempts.size() <= static_cast<size_t>(options_.max_retries) &&
          !Candidates(routing).empty();
 }
 
 asio::awaitable<void> Router::Tokenize(const http::Request& request, Routing* routing) {
   if (!routing->options.has_prompt || !routing->options.policy->needs_tokens()) co_return;
-  const TimePoint start = SteadyClock().Now();
+  routing->record.tokenize_from = SteadyClock().Now();
   auto prompt = co_await parts_.tokenizer->Tokenize(request.path, request.body);
-  routing->explained.tokenize_ms = ToMilliseconds(SteadyClock().Now() - start);
+  routing->record.tokenized_at = SteadyClock().Now();
   if (!prompt.ok()) co_return;  // the tokenizer counted why; the policy goes by load
   routing->prompt = *std::move(prompt);
-  routing->explained.prompt_tokens = routing->prompt->token_count;
+  routing->record.prompt_tokens = routing->prompt->token_count;
 }
 
 std::vector<Candidate> Router::Candidates(const Routing& routing) const {
@@ -140,19 +144,20 @@ void Router::Match(const Routing& routing, std::vector<Candidate>* candidates,
 }
 
 const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing* routing) {
-  const TimePoint start = SteadyClock().Now();
+  AttemptRecord attempt;
+  attempt.decide_from = SteadyClock().Now();
   PolicyInput input;
   Match(*routing, &candidates, &input);
+  attempt.matched_at = SteadyClock().Now();
   input.candidates = candidates;
   input.conversation_id = routing->options.conversation_id;
   input.draw = parts_.random->Next();
   input.turn = turns_[routing->options.policy]++;
-  routing->explained.decisions.push_back(routing->options.policy->Decide(input));
-  routing->explained.store_tokens = input.store_tokens;
-  const double took_ms = ToMilliseconds(SteadyClock().Now() - start);
-  routing->explained.decide_us = took_ms * 1000;
-  parts_.metrics->decide.Observe(took_ms / 1000);
-  return routing->explained.decisions.back();
+  attempt.decision = routing->options.policy->Decide(input);
+  attempt.decided_at = SteadyClock().Now();
+  routing->record.store_tokens = input.store_tokens;
+  routing->record.attempts.push_back(std::move(attempt));
+  return routing->record.attempts.back().decision;
 }
 
 asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
@@ -160,18 +165,18 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                                                const RoutingDecision& decision) {
   const ReplicaNumber replica = parts_.replicas->NumberOf(*parts_.replicas->Find(decision.replica));
   const CandidateCost* cost = CostOfChosen(decision);
+  RequestRecord& record = routing->record;
+  record.predicted_tokens =
+      cost == nullptr ? 0 : uint64_t{cost->local_tokens} + cost->remote_tokens;
+  record.predicted_ttft_ms = cost == nullptr ? 0 : cost->ttft_ms;
   Attempt attempt{.replica = replica,
                   .options = &routing->options,
-                  .policy = routing->options.policy->name(),
-                  .predicted_ttft_ms = cost == nullptr ? 0 : cost->ttft_ms,
-                  .prefill_tokens = routing->explained.prompt_tokens};
-  if (cost != nullptr) {
-    attempt.prefill_tokens -=
-        std::min<uint64_t>(attempt.prefill_tokens, cost->local_tokens + cost->remote_tokens);
-  }
+                  .record = &record,
+                  .cost = cost,
+                  .prefill_tokens = record.prompt_tokens -
+                                    std::min(record.prompt_tokens, record.predicted_tokens)};
   routing->tried |= uint64_t{1} << replica;
   attempt.may_retry = MayRetry(*routing);
-  routing->explained.predicted_ttft_ms = attempt.predicted_ttft_ms;
   PrefixIndex::Presumption presumed = 0;
   if (routing->prompt != nullptr) {
     presumed = parts_.index->Presume(replica, routing->prompt->ns, routing->prompt->chain);
@@ -180,6 +185,11 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   AttemptResult result = co_await parts_.forwarder->Forward(request, writer, attempt);
   parts_.index->Settle(replica, presumed);
   CorrectStore(*routing, cost, result);
+  AttemptRecord& tried = record.attempts.back();
+  tried.sent_at = result.relay.started_at;
+  tried.first_byte_at = result.relay.first_byte_at;
+  tried.ended_at = result.relay.ended_at;
+  tried.failure = result.retry_reason;
   co_return result;
 }
 
@@ -201,46 +211,33 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
     headers.Add("x-ember-request-id", routing->options.request_id);
   }
   if (error.status == 503) headers.Add("Retry-After", "1");
-  const Policy* policy = routing->options.policy;
-  parts_.metrics->CountRequest(policy == nullptr ? "none" : policy->name(), "none", "none",
-                               error.status);
-  routing->explained.outcome = "refused: " + error.message;
-  routing->explained.status = error.status;
-  parts_.explain->Add(std::move(routing->explained));
+  routing->record.outcome = "refused: " + error.message;
+  routing->record.status = error.status;
   if (!(co_await writer.SendError(std::move(error), std::move(headers))).ok()) {
     parts_.metrics->client_gone.Add();
   }
+  parts_.telemetry->Finish(std::move(routing->record));
 }
 
-void Router::Finish(const http::Request& request, Routing* routing, const AttemptResult& result) {
+void Router::Finish(Routing* routing, const AttemptResult& result) {
   const http::RelayOutcome& relay = result.relay;
-  RouterMetrics& metrics = *parts_.metrics;
-  ExplainedRequest& explained = routing->explained;
-  const std::string& replica = explained.decisions.back().replica;
-  CountTokens(
-      result,
-      &parts_.replicas->at(parts_.replicas->NumberOf(*parts_.replicas->Find(replica))).totals);
-  metrics.CountRequest(routing->options.policy->name(), replica,
-                       result.route.empty() ? "none" : result.route,
-                       relay.reply_started ? relay.status : 0);
-  if (relay.end == RelayEnd::kClientGone) metrics.client_gone.Add();
-  if (relay.end == RelayEnd::kFailedMidway) metrics.failed_midway.Add();
-  if (relay.body_bytes > 0) {
-    explained.measured_ttft_ms = ToMilliseconds(relay.first_byte_at - request.received_at);
+  RequestRecord& record = routing->record;
+  CountTokens(result, &parts_.replicas
+                           ->at(parts_.replicas->NumberOf(*parts_.replicas->Find(record.replica())))
+                           .totals);
+  if (relay.end == RelayEnd::kClientGone) parts_.metrics->client_gone.Add();
+  if (relay.end == RelayEnd::kFailedMidway) parts_.metrics->failed_midway.Add();
+  record.outcome = OutcomeOf(result);
+  record.status = relay.reply_started ? relay.status : 0;
+  record.route = result.route;
+  record.stream = relay.event_stream;
+  record.reply_bytes = relay.body_bytes;
+  record.counted = result.usage.has_value();
+  if (result.usage) {
+    record.cached_tokens = result.usage->cached_tokens;
+    record.computed_tokens = result.usage->computed_tokens;
   }
-  if (relay.body_bytes > 0 && relay.event_stream && relay.status == 200) {
-    metrics.first_byte.Observe(explained.measured_ttft_ms / 1000);
-    if (explained.predicted_ttft_ms > 0) {
-      const double measured_ms = ToMilliseconds(relay.first_byte_at - relay.started_at);
-      metrics.prediction_error.Observe(std::abs(measured_ms - explained.predicted_ttft_ms) / 1000);
-    }
-  }
-  explained.outcome = OutcomeOf(result);
-  explained.status = relay.reply_started ? relay.status : 0;
-  explained.route = result.route;
-  explained.cached_tokens = result.usage ? result.usage->cached_tokens : 0;
-  explained.computed_tokens = result.usage ? result.usage->computed_tokens : 0;
-  parts_.explain->Add(std::move(explained));
+  parts_.telemetry->Finish(std::move(record));
 }
 
 }  // namespace ember::router

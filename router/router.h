@@ -8,11 +8,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <map>
 
-#include "router/front/explain_log.h"
 #include "router/front/forwarder.h"
-#include "router/front/router_metrics.h"
 #include "router/front/routing_options.h"
 #include "router/index/prefix_index.h"
+#include "router/telemetry/telemetry.h"
 #include "router/tokenize/tokenizer.h"
 
 namespace ember::router {
@@ -22,7 +21,7 @@ struct RouterParts {
   PrefixIndex* index = nullptr;
   Tokenizer* tokenizer = nullptr;
   Forwarder* forwarder = nullptr;
-  ExplainLog* explain = nullptr;
+  Telemetry* telemetry = nullptr;
   RouterMetrics* metrics = nullptr;
   RandomSource* random = nullptr;
 };
@@ -45,7 +44,7 @@ class Router {
     SharedPrompt prompt;  // null: tokens unknown
     uint64_t tried = 0;   // bit n: replica n
     int resets = 0;       // replicas that broke off after they had the request
-    ExplainedRequest explained;
+    RequestRecord record;
   };
 
   // kInvalid: the request cannot be routed at all.
@@ -54,7 +53,7 @@ class Router {
   std::vector<Candidate> Candidates(const Routing& routing) const;
   // How much of the prompt each candidate and the store hold, as far as the index knows.
   void Match(const Routing& routing, std::vector<Candidate>* candidates, PolicyInput* input) const;
-  // The decision among `candidates`, also added to what is explained.
+  // The decision among `candidates`, also added to the record.
   const RoutingDecision& Decide(std::vector<Candidate> candidates, Routing* routing);
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
                                                 http::ResponseWriter& writer, Routing* routing,
@@ -67,7 +66,7 @@ class Router {
   boost::asio::awaitable<void> Refuse(http::ResponseWriter& writer, Routing* routing,
                                       http::OpenAiError error);
   // Books a request that a replica answered, or whose client left.
-  void Finish(const http::Request& request, Routing* routing, const AttemptResult& result);
+  void Finish(Routing* routing, const AttemptResult& result);
 
   const RouterParts parts_;
   const RouterOptions options_;

@@ -29,14 +29,15 @@ Service::Service(ServiceOptions options, AgentClient& agents)
       index_(options_.index_blocks),
       metrics_(registry_),
       tokenizer_(replicas_, agents, registry_, options_.tokenizer),
-      forwarder_(pool_, replicas_, options_.forwarder),
+      forwarder_(pool_, replicas_, metrics_, options_.forwarder),
       explain_(options_.explained_requests),
+      telemetry_(metrics_, explain_),
       feed_(replicas_, index_, tokenizer_, metrics_),
       router_({.replicas = &replicas_,
                .index = &index_,
                .tokenizer = &tokenizer_,
                .forwarder = &forwarder_,
-               .explain = &explain_,
+               .telemetry = &telemetry_,
                .metrics = &metrics_,
                .random = &random_},
               options_.router),
@@ -48,7 +49,6 @@ Service::Service(ServiceOptions options, AgentClient& agents)
 }
 
 Status Service::Start() {
-  for (const ReplicaConfig& replica : options_.replicas) metrics_.ReplicaUp(replica.id).Set(0);
   auto server = http::HttpServer::Listen(
       loop_, options_.server, [this](http::Request& request, http::ResponseWriter& writer) {
         return door_.Answer(request, writer);

@@ -67,6 +67,7 @@ class Service {
   EngineTokenizer tokenizer_;
   Forwarder forwarder_;
   ExplainLog explain_;
+  Telemetry telemetry_;
   FleetFeed feed_;
   Router router_;
   Door door_;

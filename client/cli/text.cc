@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "client/http/json_writer.h"
-
 namespace ember::cli {
 
 std::string ByteText(uint64_t bytes) {
@@ -63,30 +61,6 @@ std::string TextTable::ToString() const {
     out += line + "\n";
   }
   return out;
-}
-
-JsonObject& JsonObject::AddRaw(std::string_view name, std::string_view json) {
-  if (!fields_.empty()) fields_ += ",";
-  fields_ += http::JsonString(name) + ":";
-  fields_ += json;
-  return *this;
-}
-
-JsonObject& JsonObject::Add(std::string_view name, std::string_view text) {
-  return AddRaw(name, http::JsonString(text));
-}
-JsonObject& JsonObject::Add(std::string_view name, double number) {
-  return AddRaw(name, std::isfinite(number) ? fmt::format("{:.6g}", number) : "null");
-}
-JsonObject& JsonObject::Add(std::string_view name, uint64_t number) {
-  return AddRaw(name, std::to_string(number));
-}
-JsonObject& JsonObject::Add(std::string_view name, bool value) {
-  return AddRaw(name, value ? "true" : "false");
-}
-
-std::string JsonArray(const std::vector<std::string>& values) {
-  return fmt::format("[{}]", fmt::join(values, ","));
 }
 
 }  // namespace ember::cli

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/http/json_object.h"
 #include "proto/base/time.h"
 
 namespace ember::cli {
@@ -32,24 +33,7 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// One JSON object, fields in the order of their adding.
-class JsonObject {
- public:
-  JsonObject& Add(std::string_view name, std::string_view text);
-  JsonObject& Add(std::string_view name, const char* text) {
-    return Add(name, std::string_view(text));
-  }
-  JsonObject& Add(std::string_view name, double number);  // not finite: null
-  JsonObject& Add(std::string_view name, uint64_t number);
-  JsonObject& Add(std::string_view name, bool value);
-  // `json` as it is.
-  JsonObject& AddRaw(std::string_view name, std::string_view json);
-  std::string ToString() const { return "{" + fields_ + "}"; }
-
- private:
-  std::string fields_;
-};
-
-std::string JsonArray(const std::vector<std::string>& values);
+using http::JsonArray;
+using http::JsonObject;
 
 }  // namespace ember::cli

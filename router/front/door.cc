@@ -41,7 +41,7 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   if (path.starts_with("/v1/")) co_return co_await AnswerRouted(request, writer);
   const bool health = path == "/health" || path == "/healthz";
   const bool ours =
-      health || path == "/metrics" || path == "/ember/status" || path == "/ember/explain";
+      health || path == "/metrics" || path == "/admin/status" || path == "/admin/explain";
   Status sent;
   if (!ours) {
     sent = co_await writer.SendError(
@@ -52,9 +52,10 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   } else if (health) {
     co_await AnswerHealth(writer);
   } else if (path == "/metrics") {
-    sent = co_await writer.Send({.headers = {{"Content-Type", "text/plain; version=0.0.4"}}},
-                                metrics_.registry.RenderPrometheusText());
-  } else if (path == "/ember/status") {
+    sent =
+        co_await writer.Send({.headers = {{"Content-Type", "text/plain; version=0.0.4"}}},
+                             metrics_.registry.RenderPrometheusText() + status_().PrometheusText());
+  } else if (path == "/admin/status") {
     sent = co_await writer.SendJson(200, status_().Json());
   } else {
     sent = co_await writer.SendJson(

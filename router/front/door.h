@@ -3,8 +3,8 @@
 //   /v1/*            routed to a replica (any method); 429 with Retry-After over the limit
 //   /health          (and /healthz) 200 while a replica is usable, else 503
 //   /metrics         Prometheus text
-//   /ember/status    the fleet, JSON
-//   /ember/explain   the newest decisions, JSON; ?id=REQUEST_ID, ?n=COUNT
+//   /admin/status    the fleet, JSON
+//   /admin/explain   the newest decisions, JSON; ?id=REQUEST_ID, ?n=COUNT
 //   anything else    404 in the shape of an OpenAI error
 //
 // Concurrency: a handler of HttpServer on the router's loop. What it refers to must outlive the
@@ -16,9 +16,8 @@
 
 #include "client/http/request.h"
 #include "client/http/response_writer.h"
-#include "router/front/explain_log.h"
-#include "router/front/router_metrics.h"
 #include "router/front/status_report.h"
+#include "router/telemetry/telemetry.h"
 
 namespace ember::router {
 

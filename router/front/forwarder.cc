@@ -5,6 +5,8 @@
 #include <charconv>
 
 #include "router/front/reply_observer.h"
+#include "router/front/reply_route.h"
+#include "router/front/server_timing.h"
 
 namespace ember::router {
 namespace {
@@ -19,14 +21,6 @@ std::string ForwardedFor(const http::Request& request) {
   address = address.substr(0, address.rfind(':'));
   const std::string_view before = request.headers.Get("X-Forwarded-For");
   return before.empty() ? std::string(address) : fmt::format("{}, {}", before, address);
-}
-
-// A route that is none of the three would become a metric label of somebody's choosing.
-std::string KnownRoute(std::string_view route) {
-  for (const Route r : {Route::kLocal, Route::kRemote, Route::kRecompute}) {
-    if (route == RouteName(r)) return std::string(route);
-  }
-  return "";
 }
 
 std::optional<uint64_t> ReadCount(std::string_view text) {
@@ -76,25 +70,34 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   AttemptResult result;
   http::RelayOptions relay = RelayOptionsFor(request, attempt);
   bool event_stream = false;
+  bool said_by_agent = false;
   relay.accept = [&](http::ResponseHead& head) {
     event_stream = head.headers.Get("Content-Type").starts_with("text/event-stream");
     return !(attempt.may_retry && head.status == 503);
   };
-  relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome&) {
+  relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome& so_far) {
     flight.PrefillDone();
     result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
     result.route = KnownRoute(head.headers.Get("x-ember-route"));
-    head.headers.Set("x-ember-replica", member.config.id);
-    head.headers.Set("x-ember-policy", std::string(attempt.policy));
-    head.headers.Set("x-ember-request-id", attempt.options->request_id);
-    if (attempt.predicted_ttft_ms > 0) {
-      head.headers.Set("x-ember-predicted-ttft-ms",
-                       fmt::format("{:.1f}", attempt.predicted_ttft_ms));
-    }
+    said_by_agent = !result.route.empty();
+    if (!said_by_agent) result.route = RouteOfReply(result.cached_tokens, attempt.cost);
+    Label(attempt, result, so_far, &head);
   };
-  relay.on_body = [&](std::string_view piece) { observer.Feed(piece, event_stream); };
+  TimePoint last_piece;
+  relay.on_body = [&](std::string_view piece) {
+    observer.Feed(piece, event_stream);
+    if (!event_stream) return;
+    const TimePoint now = Now();
+    if (last_piece != TimePoint()) {
+      metrics_.inter_token.Observe(ToMilliseconds(now - last_piece) / 1000);
+    }
+    last_piece = now;
+  };
   result.relay = co_await http::Relay(pool_, member.config.http, request, writer, std::move(relay));
   result.usage = observer.Usage();
+  if (result.usage && !said_by_agent) {
+    result.route = RouteOfReply(result.usage->cached_tokens, attempt.cost);
+  }
   JudgeHealth(attempt.replica, &result);
   if (result.relay.end == http::RelayEnd::kDone) {
     // A stream shows when its prefill ended; of a whole reply we see only the end.
@@ -103,6 +106,29 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     replicas_.ObserveService(attempt.replica, ToMilliseconds(result.relay.ended_at - from));
   }
   co_return result;
+}
+
+void Forwarder::Label(const Attempt& attempt, const AttemptResult& result,
+                      const http::RelayOutcome& so_far, http::ResponseHead* head) const {
+  http::Headers& headers = head->headers;
+  headers.Set("x-ember-replica", replicas_.at(attempt.replica).config.id);
+  headers.Set("x-ember-policy", std::string(attempt.record->policy));
+  headers.Set("x-ember-request-id", attempt.record->request_id);
+  if (result.route.empty()) {
+    headers.Remove("x-ember-route");
+  } else {
+    headers.Set("x-ember-route", std::string(result.route));
+  }
+  if (attempt.cost != nullptr) {
+    if (!result.cached_tokens) {
+      headers.Set("x-ember-cached-tokens", std::to_string(attempt.record->predicted_tokens));
+    }
+    headers.Set("x-ember-predicted-ttft-ms", fmt::format("{:.1f}", attempt.cost->ttft_ms));
+  }
+  if (options_.server_timing) {
+    headers.Add("Server-Timing",
+                ServerTiming(*attempt.record, so_far.started_at, so_far.first_byte_at));
+  }
 }
 
 void Forwarder::JudgeHealth(ReplicaNumber replica, AttemptResult* result) {

@@ -12,6 +12,7 @@
 #include "router/fleet/replica_set.h"
 #include "router/front/json_reader.h"
 #include "router/front/routing_options.h"
+#include "router/telemetry/router_metrics.h"
 
 namespace ember::router {
 
@@ -19,20 +20,21 @@ struct ForwarderOptions {
   Duration connect_timeout = seconds(2);
   Duration first_byte_timeout = seconds(600);
   Duration idle_timeout = seconds(600);  // between two pieces of a reply
+  bool server_timing = false;            // replies get a Server-Timing header
 };
 
 struct Attempt {
   ReplicaNumber replica = 0;
   const RoutingOptions* options = nullptr;
-  std::string_view policy;
-  double predicted_ttft_ms = 0;  // 0: none
-  uint64_t prefill_tokens = 0;   // that this request is expected to compute there
-  bool may_retry = false;        // a 503 may be answered by another replica
+  const RequestRecord* record = nullptr;  // so far; its last attempt is this one
+  const CandidateCost* cost = nullptr;    // of the replica; null: the policy predicts nothing
+  uint64_t prefill_tokens = 0;            // that this request is expected to compute there
+  bool may_retry = false;                 // a 503 may be answered by another replica
 };
 
 struct AttemptResult {
   http::RelayOutcome relay;
-  std::string route;                      // as the agent said; empty: it did not
+  std::string_view route;                 // see RouteOfReply; empty: not known
   std::optional<uint64_t> cached_tokens;  // as the agent said in its reply's head
   std::optional<ReplyUsage> usage;        // as the engine counted
   // Set when nothing was sent to the client and another replica may do better: "connect", "reset",
@@ -42,19 +44,24 @@ struct AttemptResult {
 
 class Forwarder {
  public:
-  Forwarder(http::UpstreamPool& pool, ReplicaSet& replicas, ForwarderOptions options)
-      : pool_(pool), replicas_(replicas), options_(options) {}
+  Forwarder(http::UpstreamPool& pool, ReplicaSet& replicas, RouterMetrics& metrics,
+            ForwarderOptions options)
+      : pool_(pool), replicas_(replicas), metrics_(metrics), options_(options) {}
 
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
                                                 http::ResponseWriter& writer, Attempt attempt);
 
  private:
   http::RelayOptions RelayOptionsFor(const http::Request& request, const Attempt& attempt) const;
+  // The router's own headers of a reply, `result` known so far.
+  void Label(const Attempt& attempt, const AttemptResult& result, const http::RelayOutcome& so_far,
+             http::ResponseHead* head) const;
   // A connection that could not be made takes the replica out at once.
   void JudgeHealth(ReplicaNumber replica, AttemptResult* result);
 
   http::UpstreamPool& pool_;
   ReplicaSet& replicas_;
+  RouterMetrics& metrics_;
   const ForwarderOptions options_;
 };
 

@@ -22,6 +22,36 @@ void AppendReplica(const ReplicaReport& r, std::string* out) {
                       r.totals.routed_recompute, r.totals.cached_tokens, r.totals.computed_tokens);
 }
 
+using ReplicaValue = double (*)(const ReplicaReport&);
+
+struct ReplicaMetric {
+  const char* name;
+  const char* type;
+  const char* help;
+  ReplicaValue value;
+};
+
+constexpr ReplicaMetric kReplicaMetrics[] = {
+    {"up", "gauge", "1: the replica is sent requests",
+     [](const ReplicaReport& r) { return r.healthy ? 1.0 : 0.0; }},
+    {"in_flight", "gauge", "Requests of this router under way there",
+     [](const ReplicaReport& r) { return static_cast<double>(r.under_way); }},
+    {"running", "gauge", "Requests that it computes, as it reports",
+     [](const ReplicaReport& r) { return static_cast<double>(r.load.running); }},
+    {"waiting", "gauge", "Requests that wait there, as it reports",
+     [](const ReplicaReport& r) { return static_cast<double>(r.load.waiting); }},
+    {"pending_prefill_tokens", "gauge", "Prompt tokens not yet computed there, as it reports",
+     [](const ReplicaReport& r) { return static_cast<double>(r.load.pending_prefill_tokens); }},
+    {"blocks_held", "gauge", "Blocks that the index knows there",
+     [](const ReplicaReport& r) { return static_cast<double>(r.blocks_held); }},
+    {"requests_total", "counter", "Requests that it answered",
+     [](const ReplicaReport& r) { return static_cast<double>(r.totals.requests); }},
+    {"cached_tokens_total", "counter", "Prompt tokens reused, as the engine counted",
+     [](const ReplicaReport& r) { return static_cast<double>(r.totals.cached_tokens); }},
+    {"computed_tokens_total", "counter", "Prompt tokens computed, as the engine counted",
+     [](const ReplicaReport& r) { return static_cast<double>(r.totals.computed_tokens); }},
+};
+
 }  // namespace
 
 StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& index) {
@@ -43,6 +73,20 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
                                .totals = m.totals});
   }
   return report;
+}
+
+std::string StatusReport::PrometheusText() const {
+  std::string out;
+  for (const ReplicaMetric& m : kReplicaMetrics) {
+    out += fmt::format("# HELP ember_router_replica_{0} {1}\n# TYPE ember_router_replica_{0} {2}\n",
+                       m.name, m.help, m.type);
+    for (const ReplicaReport& r : replicas) {
+      // Ids are letters, digits and "._-".
+      out +=
+          fmt::format("ember_router_replica_{}{{replica=\"{}\"}} {}\n", m.name, r.id, m.value(r));
+    }
+  }
+  return out;
 }
 
 std::string StatusReport::Json() const {

@@ -34,6 +34,9 @@ struct StatusReport {
   // On the router's loop thread.
   static StatusReport Of(const ReplicaSet& replicas, const PrefixIndex& index);
   std::string Json() const;
+  // What /metrics says of each replica. Made for each scrape, so that a replica that is gone leaves
+  // nothing behind.
+  std::string PrometheusText() const;
 };
 
 }  // namespace ember::router

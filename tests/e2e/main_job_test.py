@@ -35,7 +35,7 @@ class WithRouter(WithCluster):
         self.c.wait_healthy("router")
 
         def usable():
-            replicas = call(self.c.ports["router"], "GET", "/ember/status").json["replicas"]
+            replicas = call(self.c.ports["router"], "GET", "/admin/status").json["replicas"]
             return all(r["healthy"] and r["agent_connected"] for r in replicas)
 
         wait_for("both replicas", usable)

@@ -41,7 +41,9 @@ MAY_INCLUDE = {
     "router/index": ["proto/base", "proto/model"],
     "router/fleet": ["proto", "client/http", "router/estimate", "router/index"],
     "router/tokenize": ["proto", "client/http", "router/fleet"],
-    "router/front": ["proto", "client/http", "router/estimate", "router/policy", "router/index", "router/fleet", "router/tokenize"],
+    "router/telemetry": ["proto", "client/http"],
+    "router/front": ["proto", "client/http", "router/estimate", "router/policy", "router/index", "router/fleet", "router/tokenize",
+                     "router/telemetry"],
     "router": ["proto", "client/http", "router"],
 }
 

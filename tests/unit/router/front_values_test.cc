@@ -1,7 +1,6 @@
 // The front's pure parts: what a request asks of the router, and what is read in JSON.
 #include <gtest/gtest.h>
 
-#include "router/front/explain_log.h"
 #include "router/front/json_reader.h"
 #include "router/front/reply_observer.h"
 #include "router/front/routing_options.h"
@@ -121,17 +120,6 @@ TEST(ReplyObserver, LooksAtNothingBeyondItsBound) {
   for (int i = 0; i < 64; ++i) observer.Feed(piece, false);
   observer.Feed("{\"usage\":{\"prompt_tokens\":12}}", false);
   EXPECT_FALSE(observer.Usage());
-}
-
-TEST(ExplainLog, KeepsTheNewestAndFindsById) {
-  ExplainLog log(3);
-  for (int i = 0; i < 5; ++i)
-    log.Add({.request_id = "id" + std::to_string(i), .outcome = "say \"hi\""});
-  EXPECT_EQ(log.Json("id1", 10), "{\"requests\":[]}");
-  EXPECT_NE(log.Json("id4", 10).find("say \\\"hi\\\""), std::string::npos);
-  const std::string two = log.Json("", 2);
-  EXPECT_LT(two.find("id4"), two.find("id3"));
-  EXPECT_EQ(two.find("id2"), std::string::npos);
 }
 
 TEST(PromptCache, IsBoundedAndForgetsTheLeastRecentlyUsed) {

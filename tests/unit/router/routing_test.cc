@@ -114,7 +114,7 @@ TEST_F(Routing, HeadersThatSwitchCachesOffSwitchOffTheirMatches) {
   Feed(1, Snapshot("r2", {}, 10));
   const auto candidate = [&](std::string_view headers) {
     EXPECT_NE(Where(1, headers), "");
-    return router.Page("/ember/explain?id=" + last.Field("x-ember-request-id"));
+    return router.Page("/admin/explain?id=" + last.Field("x-ember-request-id"));
   };
   EXPECT_THAT(candidate(""), HasSubstr("\"local_tokens\":960"));
   EXPECT_THAT(candidate(""), HasSubstr("\"remote_tokens\":960"));
@@ -137,7 +137,7 @@ TEST_F(Routing, AReplyThatBeliesTheStoreCorrectsTheIndex) {
   const auto store_tokens = [&] {
     alone.Ask(Post("{\"seed\":1}"));
     alone.OnLoop([&] { alone.service->feed().OnHeld(0, {0, {}}); });
-    return alone.Page("/ember/explain?n=1");
+    return alone.Page("/admin/explain?n=1");
   };
   EXPECT_THAT(store_tokens(), HasSubstr("\"store_tokens\":960"));
   EXPECT_THAT(store_tokens(), HasSubstr("\"store_tokens\":0"));
@@ -169,7 +169,7 @@ TEST_F(Routing, WithoutTokensTheRequestIsServedByLoadAndTheReasonIsCounted) {
   EXPECT_NE(Where(1), "");
   EXPECT_EQ(last.status(), 200);
   EXPECT_EQ(router.agents.asked, 2) << "the other agent is asked too";
-  EXPECT_THAT(router.Page("/ember/explain?n=1"), HasSubstr("no_tokens: least load"));
+  EXPECT_THAT(router.Page("/admin/explain?n=1"), HasSubstr("no_tokens: least load"));
   code = StatusCode::kDeadline;
   Where(1);
   EXPECT_EQ(router.agents.asked, 3) << "the time is used up";
@@ -196,22 +196,25 @@ TEST_F(Routing, StatusExplainAndMetricsSayWhatHappened) {
   Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
   Feed(1, Snapshot("r2", {}));
   EXPECT_EQ(Where(1, "x-ember-request-id: find-me\r\n"), "r1");
-  const std::string explain = router.Page("/ember/explain?id=find-me");
-  EXPECT_THAT(explain, HasSubstr("\"request_id\":\"find-me\",\"prompt_tokens\":1000"));
-  EXPECT_THAT(explain, HasSubstr("\"outcome\":\"done\",\"status\":200,\"route\":\"local\""));
+  const std::string explain = router.Page("/admin/explain?id=find-me");
+  EXPECT_THAT(explain, HasSubstr("\"request_id\":\"find-me\",\"method\":\"POST\""));
+  EXPECT_THAT(
+      explain,
+      HasSubstr("\"route\":\"local\",\"status\":200,\"outcome\":\"done\",\"prompt_tokens\":1000"));
   EXPECT_THAT(explain, HasSubstr("\"reason\":\"lowest_cost: 200.0 ms"));
-  EXPECT_THAT(explain, HasSubstr("{\"replica\":\"r2\",\"queue_ms\":0.000"));
+  EXPECT_THAT(explain, HasSubstr("{\"replica\":\"r2\",\"queue_ms\":0,"));
   const StatusReport status = router.Status();
   EXPECT_EQ(status.replicas[0].totals.routed_local, 1u);
   EXPECT_EQ(status.replicas[0].blocks_held, 62u) << "960 / 16 reported, and the rest presumed";
   EXPECT_EQ(status.default_policy, "cache_aware");
-  const std::string page = router.Page("/ember/status");
+  const std::string page = router.Page("/admin/status");
   EXPECT_THAT(page, HasSubstr("\"id\":\"r1\""));
   EXPECT_THAT(page, HasSubstr("\"model\":\"m\""));
   const std::string metrics = router.Page("/metrics");
-  EXPECT_THAT(metrics,
-              HasSubstr("ember_router_requests_total{policy=\"cache_aware\",replica=\"r1\","
-                        "route=\"local\",status=\"200\"} 1"));
+  EXPECT_THAT(
+      metrics,
+      HasSubstr(
+          "ember_router_requests_total{policy=\"cache_aware\",route=\"local\",status=\"200\"} 1"));
   EXPECT_THAT(metrics, HasSubstr("ember_router_replica_up{replica=\"r2\"} 1"));
   EXPECT_THAT(metrics, HasSubstr("ember_router_index_blocks 62"));
 }

@@ -1,0 +1,100 @@
+#include "router/telemetry/record_json.h"
+
+#include "client/http/json_object.h"
+
+namespace ember::router {
+namespace {
+
+using http::JsonObject;
+
+// Milliseconds between two steps; 0 unless both were reached.
+double StepMs(TimePoint from, TimePoint to) {
+  return from == TimePoint() || to == TimePoint() ? 0 : ToMilliseconds(to - from);
+}
+
+std::string CandidateJson(const CandidateCost& c) {
+  JsonObject out;
+  out.Add("replica", c.replica);
+  if (c.rank) out.Add("rank", *c.rank);
+  return out.Add("queue_ms", c.queue_ms)
+      .Add("load_ms", c.load_ms)
+      .Add("prefill_ms", c.prefill_ms)
+      .Add("tail_ms", c.tail_ms)
+      .Add("displacement_ms", c.displacement_ms)
+      .Add("total_ms", c.total_ms)
+      .Add("ttft_ms", c.ttft_ms)
+      .Add("local_tokens", c.local_tokens)
+      .Add("remote_tokens", c.remote_tokens)
+      .ToString();
+}
+
+JsonObject DecisionFields(const RoutingDecision& decision) {
+  std::vector<std::string> candidates;
+  candidates.reserve(decision.candidates.size());
+  for (const CandidateCost& c : decision.candidates) candidates.push_back(CandidateJson(c));
+  JsonObject out;
+  out.Add("replica", decision.replica);
+  if (decision.rank) out.Add("rank", *decision.rank);
+  out.Add("policy", decision.policy)
+      .Add("reason", decision.reason)
+      .Add("predicted_route", RouteName(decision.predicted_route))
+      .AddRaw("candidates", http::JsonArray(candidates));
+  return out;
+}
+
+std::string AttemptJson(const AttemptRecord& a) {
+  JsonObject out = DecisionFields(a.decision);
+  out.Add("match_us", StepMs(a.decide_from, a.matched_at) * 1000)
+      .Add("decide_us", StepMs(a.matched_at, a.decided_at) * 1000)
+      .Add("first_byte_ms", StepMs(a.sent_at, a.first_byte_at))
+      .Add("upstream_ms", StepMs(a.sent_at, a.ended_at))
+      .Add("failure", a.failure);
+  return out.ToString();
+}
+
+JsonObject BriefFields(const RequestRecord& r) {
+  JsonObject out;
+  out.Add("sequence", r.sequence)
+      .Add("request_id", r.request_id)
+      .Add("method", r.method)
+      .Add("path", r.path)
+      .Add("policy", r.policy)
+      .Add("replica", r.replica())
+      .Add("route", r.route)
+      .Add("status", static_cast<uint64_t>(r.status))
+      .Add("outcome", r.outcome)
+      .Add("prompt_tokens", r.prompt_tokens)
+      .Add("cached_tokens", r.cached_tokens)
+      .Add("computed_tokens", r.computed_tokens)
+      .Add("predicted_ttft_ms", r.predicted_ttft_ms)
+      .Add("measured_ttft_ms", r.ttft_ms())
+      .Add("total_ms", StepMs(r.received_at, r.ended_at))
+      .Add("stream", r.stream)
+      .Add("tries", r.attempts.size());
+  return out;
+}
+
+}  // namespace
+
+std::string DecisionJson(const RoutingDecision& decision) {
+  return DecisionFields(decision).ToString();
+}
+
+std::string RecordJson(const RequestRecord& r) {
+  std::vector<std::string> attempts;
+  for (const AttemptRecord& a : r.attempts) attempts.push_back(AttemptJson(a));
+  JsonObject out = BriefFields(r);
+  out.Add("tenant", r.tenant)
+      .Add("store_tokens", r.store_tokens)
+      .Add("predicted_tokens", r.predicted_tokens)
+      .Add("tokenize_ms", StepMs(r.tokenize_from, r.tokenized_at))
+      .Add("queued_ms", ToMilliseconds(r.queued))
+      .Add("request_bytes", r.request_bytes)
+      .Add("reply_bytes", r.reply_bytes)
+      .AddRaw("attempts", http::JsonArray(attempts));
+  return out.ToString();
+}
+
+std::string BriefRecordJson(const RequestRecord& record) { return BriefFields(record).ToString(); }
+
+}  // namespace ember::router
