@@ -20,9 +20,8 @@ void FleetFeed::OnSnapshot(ReplicaNumber replica, AgentSnapshot snapshot) {
     index_.RemoveReplica(replica);
   }
   metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
-  spdlog::info("replica {}: agent connected, model \"{}\", {} blocks held", m.config.id, m.model,
-               index_.blocks_held(replica));
-  OnHealthChange(replica);
+  spdlog::info("replica {}: agent connected, model \"{}\", {} blocks held", m.config.id,
+               m.endpoint->model, index_.blocks_held(replica));
 }
 
 void FleetFeed::OnHeld(ReplicaNumber replica, HeldChain held) {
@@ -31,30 +30,40 @@ void FleetFeed::OnHeld(ReplicaNumber replica, HeldChain held) {
 }
 
 void FleetFeed::OnReport(ReplicaNumber replica, const AgentReport& report) {
-  const bool before = replicas_.at(replica).view.healthy;
   replicas_.ApplyReport(replica, report, SteadyClock().Now());
-  if (replicas_.at(replica).view.healthy != before) OnHealthChange(replica);
 }
 
 void FleetFeed::OnLost(ReplicaNumber replica, const Status& why) {
-  if (replicas_.at(replica).agent_connected) {
+  if (replicas_.at(replica).endpoint->agent_connected) {
     spdlog::warn("replica {}: agent lost: {}", replicas_.at(replica).config.id, why.ToString());
   }
   index_.RemoveReplica(replica);
   replicas_.ApplyLost(replica);
-  OnHealthChange(replica);
 }
 
-void FleetFeed::OnHealthChange(ReplicaNumber replica) {
-  const ReplicaSet::Member& m = replicas_.at(replica);
-  bool& told_up = told_up_[replica];
-  if (told_up == m.view.healthy) return;
-  told_up = m.view.healthy;
-  if (m.view.healthy) {
-    spdlog::info("replica {} is usable", m.config.id);
+void FleetFeed::OnAdded(const Endpoint& endpoint) {
+  spdlog::info("replica {} at {} joins", endpoint.config.id, endpoint.config.http.ToString());
+}
+
+void FleetFeed::OnStateChanged(const Endpoint& endpoint) {
+  if (endpoint.state() == "ejected") {
+    spdlog::warn("replica {} is ejected: {}", endpoint.config.id, endpoint.health.why());
   } else {
-    spdlog::warn("replica {} is not usable: {}", m.config.id, m.health.why());
+    spdlog::info("replica {} is {}", endpoint.config.id, endpoint.state());
   }
+}
+
+void FleetFeed::OnReadmitted(const Endpoint& endpoint) {
+  // An agent's stream that stands proves that it is the same process; what was only presumed may
+  // be the memory of one that has died.
+  if (!endpoint.agent_connected) ForgetHeld(endpoint);
+}
+
+void FleetFeed::OnRemoved(const Endpoint& endpoint) { ForgetHeld(endpoint); }
+
+void FleetFeed::ForgetHeld(const Endpoint& endpoint) {
+  for (const ReplicaNumber n : endpoint.members) index_.RemoveReplica(n);
+  metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
 }
 
 }  // namespace ember::router

@@ -1,8 +1,7 @@
-// FleetFeed: applies what agents report to the replica set and the index. The router's loop thread;
-// what it refers to must outlive it.
+// FleetFeed: applies what agents report to the replica set and the index, and keeps index, metrics
+// and log in step with replicas that come, change and go. The router's loop thread; what it refers
+// to must outlive it.
 #pragma once
-
-#include <map>
 
 #include "router/fleet/replica_set.h"
 #include "router/index/prefix_index.h"
@@ -11,7 +10,7 @@
 
 namespace ember::router {
 
-class FleetFeed final : public AgentListener {
+class FleetFeed final : public AgentListener, public ReplicaListener {
  public:
   FleetFeed(ReplicaSet& replicas, PrefixIndex& index, Tokenizer& tokenizer, RouterMetrics& metrics)
       : replicas_(replicas), index_(index), tokenizer_(tokenizer), metrics_(metrics) {}
@@ -20,15 +19,19 @@ class FleetFeed final : public AgentListener {
   void OnHeld(ReplicaNumber replica, HeldChain held) override;
   void OnReport(ReplicaNumber replica, const AgentReport& report) override;
   void OnLost(ReplicaNumber replica, const Status& why) override;
-  // The replica became usable or stopped being so: logged, once.
-  void OnHealthChange(ReplicaNumber replica);
+
+  void OnAdded(const Endpoint& endpoint) override;
+  void OnStateChanged(const Endpoint& endpoint) override;
+  void OnReadmitted(const Endpoint& endpoint) override;
+  void OnRemoved(const Endpoint& endpoint) override;
 
  private:
+  void ForgetHeld(const Endpoint& endpoint);
+
   ReplicaSet& replicas_;
   PrefixIndex& index_;
   Tokenizer& tokenizer_;
   RouterMetrics& metrics_;
-  std::map<ReplicaNumber, bool> told_up_;  // what the log said last
 };
 
 }  // namespace ember::router

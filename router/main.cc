@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "router/config.h"
-#include "router/fleet/agent_watcher.h"
+#include "router/fleet/agent_watchers.h"
 #include "router/status_service.h"
 #include "router/tokenize/grpc_agent_client.h"
 
@@ -40,20 +40,17 @@ int Run(const Config& config) {
   const sigset_t signals = BlockStopSignals();
   SetUpLog(config.log_level);
   const std::vector<ReplicaConfig>& replicas = config.service.replicas;
-  auto agents = std::make_unique<GrpcAgentClient>(replicas);
+  auto agents = std::make_unique<GrpcAgentClient>();
   Service service(config.service, *agents);
+  auto watchers = std::make_unique<AgentWatchers>(service.loop(), service.feed());
+  service.AddListener(agents.get());
+  service.AddListener(watchers.get());
   if (const Status started = service.Start(); !started.ok()) return Fail(1, started);
   std::unique_ptr<StatusService> status;
   if (config.grpc) {
     auto listening = StatusService::Listen(*config.grpc, [&] { return service.GetStatus(); });
     if (!listening.ok()) return Fail(1, listening.status().WithContext("--grpc"));
     status = *std::move(listening);
-  }
-  std::vector<std::unique_ptr<AgentWatcher>> watchers;
-  for (ReplicaNumber n = 0; n < replicas.size(); ++n) {
-    if (replicas[n].grpc.empty()) continue;
-    watchers.push_back(
-        std::make_unique<AgentWatcher>(service.loop(), service.feed(), n, replicas[n].grpc));
   }
   http::Origin http{config.service.server.host, service.port()};
   http::Origin grpc = config.grpc.value_or(http::Origin{});
@@ -69,7 +66,7 @@ int Run(const Config& config) {
   service.Drain(config.grace);
   // What speaks to the loop goes before it.
   status.reset();
-  watchers.clear();
+  watchers.reset();
   agents.reset();
   service.Stop(Duration::zero());
   spdlog::info("stopped");

@@ -13,6 +13,10 @@ using http::RelayEnd;
 // A request that broke two replicas is not given a third one.
 constexpr int kMaxResets = 2;
 
+bool Contains(const std::vector<ReplicaNumber>& numbers, ReplicaNumber number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
 const CandidateCost* CostOfChosen(const RoutingDecision& decision) {
   return decision.candidates.empty() ? nullptr : &decision.candidates.at(decision.candidate);
 }
@@ -116,10 +120,10 @@ asio::awaitable<void> Router::Tokenize(const http::Request& request, Routing* ro
 
 std::vector<Candidate> Router::Candidates(const Routing& routing) const {
   std::vector<Candidate> candidates;
-  for (ReplicaNumber n = 0; n < parts_.replicas->size(); ++n) {
+  for (const ReplicaNumber n : parts_.replicas->numbers()) {
     const ReplicaSet::Member& m = parts_.replicas->at(n);
     const bool wanted = routing.options.pin.empty() || routing.options.pin == m.config.id;
-    if (!wanted || !m.view.healthy || (routing.tried >> n & 1) != 0) continue;
+    if (!wanted || !m.has_room() || Contains(routing.tried, m.endpoint->members.front())) continue;
     candidates.push_back({.replica = &m.view, .service_ms = m.service_ms, .number = n});
   }
   return candidates;
@@ -155,6 +159,7 @@ const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing
   input.turn = turns_[routing->options.policy]++;
   attempt.decision = routing->options.policy->Decide(input);
   attempt.decided_at = SteadyClock().Now();
+  routing->chosen = candidates.at(attempt.decision.candidate).number;
   routing->record.store_tokens = input.store_tokens;
   routing->record.attempts.push_back(std::move(attempt));
   return routing->record.attempts.back().decision;
@@ -163,19 +168,25 @@ const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing
 asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                                                http::ResponseWriter& writer, Routing* routing,
                                                const RoutingDecision& decision) {
-  const ReplicaNumber replica = parts_.replicas->NumberOf(*parts_.replicas->Find(decision.replica));
+  const ReplicaNumber replica = routing->chosen;
+  ReplicaSet::Member& member = parts_.replicas->at(replica);
   const CandidateCost* cost = CostOfChosen(decision);
   RequestRecord& record = routing->record;
   record.predicted_tokens =
       cost == nullptr ? 0 : uint64_t{cost->local_tokens} + cost->remote_tokens;
   record.predicted_ttft_ms = cost == nullptr ? 0 : cost->ttft_ms;
   Attempt attempt{.replica = replica,
+                  .flight = nullptr,
                   .options = &routing->options,
                   .record = &record,
                   .cost = cost,
                   .prefill_tokens = record.prompt_tokens -
                                     std::min(record.prompt_tokens, record.predicted_tokens)};
-  routing->tried |= uint64_t{1} << replica;
+  // The member, and its number, last as long as the flight.
+  ReplicaSet::Flight flight =
+      parts_.replicas->Start(replica, attempt.prefill_tokens, SteadyClock().Now());
+  attempt.flight = &flight;
+  routing->tried.push_back(member.endpoint->members.front());
   attempt.may_retry = MayRetry(*routing);
   PrefixIndex::Presumption presumed = 0;
   if (routing->prompt != nullptr) {
@@ -190,6 +201,9 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   tried.first_byte_at = result.relay.first_byte_at;
   tried.ended_at = result.relay.ended_at;
   tried.failure = result.retry_reason;
+  if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
+    CountTokens(result, &member.totals);
+  }
   co_return result;
 }
 
@@ -197,7 +211,7 @@ void Router::CorrectStore(const Routing& routing, const CandidateCost* cost,
                           const AttemptResult& result) {
   if (cost == nullptr || cost->remote_tokens == 0 || !result.cached_tokens) return;
   if (result.relay.status != 200) return;
-  const uint32_t per_block = parts_.replicas->Find(cost->replica)->view.tokens_per_block;
+  const uint32_t per_block = parts_.replicas->at(routing.chosen).view.tokens_per_block;
   const uint64_t expected = uint64_t{cost->local_tokens} + cost->remote_tokens;
   if (per_block == 0 || *result.cached_tokens + per_block > expected) return;
   parts_.index->ForgetStored(routing.prompt->ns, routing.prompt->chain,
@@ -222,9 +236,6 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
 void Router::Finish(Routing* routing, const AttemptResult& result) {
   const http::RelayOutcome& relay = result.relay;
   RequestRecord& record = routing->record;
-  CountTokens(result, &parts_.replicas
-                           ->at(parts_.replicas->NumberOf(*parts_.replicas->Find(record.replica())))
-                           .totals);
   if (relay.end == RelayEnd::kClientGone) parts_.metrics->client_gone.Add();
   if (relay.end == RelayEnd::kFailedMidway) parts_.metrics->failed_midway.Add();
   record.outcome = OutcomeOf(result);

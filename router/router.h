@@ -41,9 +41,10 @@ class Router {
   // What is known of one request while it is routed.
   struct Routing {
     RoutingOptions options;
-    SharedPrompt prompt;  // null: tokens unknown
-    uint64_t tried = 0;   // bit n: replica n
-    int resets = 0;       // replicas that broke off after they had the request
+    SharedPrompt prompt;               // null: tokens unknown
+    std::vector<ReplicaNumber> tried;  // the first member of each replica that was asked
+    ReplicaNumber chosen = 0;          // by the last decision
+    int resets = 0;                    // replicas that broke off after they had the request
     RequestRecord record;
   };
 

@@ -25,7 +25,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
               upstream.metrics = &registry_;
               return upstream;
             }()),
-      replicas_(options_.replicas),
+      replicas_(options_.health),
       index_(options_.index_blocks),
       metrics_(registry_),
       tokenizer_(replicas_, agents, registry_, options_.tokenizer),
@@ -43,7 +43,11 @@ Service::Service(ServiceOptions options, AgentClient& agents)
               options_.router),
       door_([this](http::Request& request,
                    http::ResponseWriter& writer) { return router_.Handle(request, writer); },
-            [this] { return Report(); }, explain_, metrics_, options_.max_in_flight) {
+            [this] { return Report(); }, explain_, metrics_, options_.max_in_flight),
+      prober_(loop_, pool_, replicas_,
+              {.path = options_.health_path, .timeout = options_.health.probe_timeout}) {
+  replicas_.AddListener(&feed_);
+  replicas_.AddListener(&prober_);
   options_.server.metrics = &registry_;
   options_.server.metrics_prefix = "ember_router_http";
 }
@@ -55,9 +59,22 @@ Status Service::Start() {
       });
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
-  prober_ = std::make_unique<HealthProber>(
-      loop_, pool_, replicas_, [this](ReplicaNumber replica) { feed_.OnHealthChange(replica); });
-  return OkStatus();
+  return OnLoop([this] {
+    for (const ReplicaConfig& replica : options_.replicas) {
+      EMBER_RETURN_IF_ERROR(replicas_.Add(replica));
+    }
+    return OkStatus();
+  });
+}
+
+Status Service::OnLoop(std::function<Status()> work) {
+  const auto promise = std::make_shared<std::promise<Status>>();
+  std::future<Status> result = promise->get_future();
+  asio::post(loop_.executor(), [promise, work = std::move(work)] { promise->set_value(work()); });
+  if (result.wait_for(kStatusTimeout) != std::future_status::ready) {
+    return UnavailableError("the router's loop does not answer");
+  }
+  return result.get();
 }
 
 void Service::Drain(Duration grace) {
@@ -77,13 +94,12 @@ StatusReport Service::Report() const {
 }
 
 Result<StatusReport> Service::GetStatus() {
-  const auto promise = std::make_shared<std::promise<StatusReport>>();
-  std::future<StatusReport> report = promise->get_future();
-  asio::post(loop_.executor(), [this, promise] { promise->set_value(Report()); });
-  if (report.wait_for(kStatusTimeout) != std::future_status::ready) {
-    return UnavailableError("the router's loop does not answer");
-  }
-  return report.get();
+  const auto report = std::make_shared<StatusReport>();
+  EMBER_RETURN_IF_ERROR(OnLoop([this, report] {
+    *report = Report();
+    return OkStatus();
+  }));
+  return std::move(*report);
 }
 
 }  // namespace ember::router

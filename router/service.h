@@ -5,6 +5,7 @@
 // else happens on the loop's one thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct ServiceOptions {
   size_t max_in_flight = 4096;
   size_t index_blocks = 1u << 20;
   size_t explained_requests = 512;
+  HealthOptions health;
+  std::string health_path = "/health";
   std::vector<ReplicaConfig> replicas;
 };
 
@@ -37,7 +40,9 @@ class Service {
   Service(ServiceOptions options, AgentClient& agents);
   ~Service() { Stop(Duration::zero()); }
 
-  // Listens and starts to probe. Errors are those of HttpServer::Listen.
+  // Before Start. Told on the loop thread; must outlive Drain.
+  void AddListener(ReplicaListener* listener) { replicas_.AddListener(listener); }
+  // Listens and adds the replicas. Errors are those of HttpServer::Listen and ReplicaSet::Add.
   Status Start();
   // Stops accepting and lets requests in flight finish for up to `grace`, then cancels them. The
   // loop goes on. Idempotent.
@@ -54,6 +59,8 @@ class Service {
 
  private:
   StatusReport Report() const;
+  // Runs on the loop and waits; kUnavailable when the loop does not answer.
+  Status OnLoop(std::function<Status()> work);
 
   ServiceOptions options_;
   const TimePoint started_;
@@ -71,7 +78,7 @@ class Service {
   FleetFeed feed_;
   Router router_;
   Door door_;
-  std::unique_ptr<HealthProber> prober_;
+  HealthProber prober_;
   std::unique_ptr<http::HttpServer> server_;
 };
 

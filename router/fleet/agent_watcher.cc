@@ -40,6 +40,7 @@ struct AgentWatcher::Impl {
   // One stream from its start to its end, which is why it returns.
   Status Follow();
   Status Handle(const rpc::AgentEvent& event);
+  void Mute();
   void Stop();
 
   AgentListener& listener;
@@ -115,13 +116,17 @@ Status AgentWatcher::Impl::Handle(const rpc::AgentEvent& event) {
   return OkStatus();
 }
 
-void AgentWatcher::Impl::Stop() {
+void AgentWatcher::Impl::Mute() {
   {
     const std::lock_guard lock(mutex);
     stopping = true;
     if (context != nullptr) context->TryCancel();
   }
   handover.Close();
+}
+
+void AgentWatcher::Impl::Stop() {
+  Mute();
   thread.join();
 }
 
@@ -130,6 +135,8 @@ AgentWatcher::AgentWatcher(http::HttpLoop& loop, AgentListener& listener, Replic
     : impl_(std::make_unique<Impl>(loop, listener, replica, address)) {
   impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });
 }
+
+void AgentWatcher::Mute() { impl_->Mute(); }
 
 AgentWatcher::~AgentWatcher() { impl_->Stop(); }
 

@@ -21,6 +21,8 @@ class AgentWatcher {
   AgentWatcher(http::HttpLoop& loop, AgentListener& listener, ReplicaNumber replica,
                const std::string& address);
   ~AgentWatcher();
+  // The listener hears nothing more. On the loop's thread.
+  void Mute();
 
  private:
   struct Impl;

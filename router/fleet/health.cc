@@ -1,27 +1,126 @@
 #include "router/fleet/health.h"
 
-namespace ember::router {
+#include <algorithm>
 
-void Health::OnProbe(const Status& status) {
-  if (status.ok()) {
-    up_ = true;
-    slow_ = 0;
-    why_.clear();
-    return;
+namespace ember::router {
+namespace {
+
+constexpr int kSlowProbes = 3;
+constexpr int kMaxStrikes = 6;
+// A replica that was up this long has a clean record.
+constexpr Duration kCleanRecord = seconds(60);
+
+int StrikesOf(Health::Reply reply) {
+  switch (reply) {
+    case Health::Reply::kServerError:
+      return 1;  // six in a row
+    case Health::Reply::kReset:
+      return 2;
+    case Health::Reply::kTimeout:
+      return 3;
+    case Health::Reply::kGood:
+      break;
   }
-  if (status.code() == StatusCode::kDeadline && ++slow_ < kSlowProbes) return;
-  up_ = false;
-  why_ = "probe: " + status.ToString();
+  return 0;
 }
 
-void Health::OnConnectFailure(const Status& why) {
-  up_ = false;
-  why_ = "request: " + why.ToString();
+Ejection EjectionFor(Health::Reply reply) {
+  return reply == Health::Reply::kReset     ? Ejection::kReset
+         : reply == Health::Reply::kTimeout ? Ejection::kTimeout
+                                            : Ejection::kServerError;
+}
+
+}  // namespace
+
+std::string_view EjectionName(Ejection reason) {
+  switch (reason) {
+    case Ejection::kProbe:
+      return "probe";
+    case Ejection::kConnect:
+      return "connect";
+    case Ejection::kReset:
+      return "reset";
+    case Ejection::kTimeout:
+      return "timeout";
+    case Ejection::kServerError:
+      return "server_error";
+    case Ejection::kAgent:
+      return "agent";
+  }
+  return "unknown";
+}
+
+void Health::OnProbe(const Status& status, TimePoint now) {
+  if (!status.ok()) {
+    if (status.code() == StatusCode::kDeadline && ++slow_ < kSlowProbes) return;
+    why_ = "probe: " + status.ToString();
+    if (state_ != State::kJoining) Eject(Ejection::kProbe, why_, Duration::zero(), now);
+    return;
+  }
+  slow_ = 0;
+  if (state_ == State::kJoining) return MoveUp(now);
+  if (state_ == State::kTrial && now - since_ >= options_.trial_time) return MoveUp(now);
+  if (state_ != State::kEjected || now < held_until_) return;
+  state_ = State::kTrial;
+  since_ = now;
+  good_replies_ = 0;
+  strikes_ = 0;
+  why_.clear();
+}
+
+void Health::OnConnectFailure(const Status& why, TimePoint now) {
+  Eject(Ejection::kConnect, "request: " + why.ToString(), Duration::zero(), now);
+}
+
+void Health::OnReply(Reply reply, const std::string& what, bool others, TimePoint now) {
+  if (state_ == State::kEjected || state_ == State::kJoining) return;
+  if (reply == Reply::kGood) {
+    strikes_ = 0;
+    if (state_ == State::kTrial && ++good_replies_ >= static_cast<int>(kTrialRequests)) MoveUp(now);
+    return;
+  }
+  strikes_ = std::min(strikes_ + StrikesOf(reply), kMaxStrikes);
+  if (!others || (strikes_ < kMaxStrikes && state_ != State::kTrial)) return;
+  PutOutForReplies(EjectionFor(reply), "replies: " + what, now);
+}
+
+void Health::PutOutForReplies(Ejection reason, std::string why, TimePoint now) {
+  const bool clean = state_ == State::kUp && now - since_ >= kCleanRecord;
+  const Duration hold = clean || next_hold_ == Duration::zero() ? options_.first_hold : next_hold_;
+  next_hold_ = std::min(2 * hold, options_.longest_hold);
+  Eject(reason, std::move(why), hold, now);
+}
+
+void Health::Eject(Ejection reason, std::string why, Duration hold, TimePoint now) {
+  why_ = std::move(why);
+  if (state_ == State::kEjected) return;  // still for the first reason
+  state_ = State::kEjected;
+  since_ = now;
+  ejection_ = reason;
+  held_until_ = now + hold;
+  strikes_ = 0;
+}
+
+void Health::MoveUp(TimePoint now) {
+  state_ = State::kUp;
+  since_ = now;
+  why_.clear();
+}
+
+std::optional<Ejection> Health::ejection() const {
+  if (state_ == State::kJoining || usable()) return {};
+  return state_ == State::kEjected ? ejection_ : Ejection::kAgent;
 }
 
 std::string Health::why() const {
-  if (!up_) return why_;
+  if (state_ == State::kJoining || state_ == State::kEjected) return why_;
   return usable() ? "" : "its agent reports it unhealthy";
+}
+
+Duration Health::probe_delay() const {
+  const bool down = state_ == State::kJoining || state_ == State::kEjected;
+  return down ? std::min<Duration>(options_.probe_interval, milliseconds(250))
+              : options_.probe_interval;
 }
 
 }  // namespace ember::router

@@ -1,8 +1,14 @@
-// Health: whether a replica may be sent requests, from three witnesses: probes of its /health, its
-// agent's own report, and requests that could not connect. A pure state machine; one thread.
+// Health: whether a replica may be sent requests, from four witnesses: probes, connections that
+// could not be made, what its replies say, and its agent's own report. A pure state machine; one
+// thread.
 //
-// A refused connection or a bad probe takes the replica out at once, slow probes only three in a
-// row (a busy engine answers late); the next good probe brings it back. What a client did wrong
+//   joining --good probe--> up <--good replies, or time-- trial <--good probe-- ejected
+//   any of them --failed connection, bad probe, three slow probes, or a run of failures--> ejected
+//
+// A busy engine answers probes late, so slow ones count only three in a row. A run of failures is
+// weighed: a reply that never began says more than a 500. It puts the replica out for a hold,
+// longer each time it happens again, for its probes may well be good; the other witnesses hold
+// nothing, so that a replica that is back is tried with the next probe. What a client did wrong
 // (4xx) is never a witness.
 #pragma once
 
@@ -14,26 +20,66 @@
 
 namespace ember::router {
 
+struct HealthOptions {
+  Duration probe_interval = seconds(1);
+  Duration probe_timeout = seconds(2);
+  Duration first_hold = seconds(1);  // of a replica put out for its replies; doubles
+  Duration longest_hold = seconds(30);
+  Duration trial_time = seconds(2);  // without a failure, and a trial is over
+};
+
+// Why a replica was put out; a metric's label.
+enum class Ejection : uint8_t { kProbe, kConnect, kReset, kTimeout, kServerError, kAgent };
+inline constexpr size_t kEjectionReasons = 6;
+std::string_view EjectionName(Ejection reason);
+
 class Health {
  public:
+  enum class State : uint8_t { kJoining, kUp, kTrial, kEjected };
+  // How one attempt at the replica ended, of those that say something about it.
+  enum class Reply : uint8_t { kGood, kReset, kTimeout, kServerError };
+
+  // Requests at once while on trial.
+  static constexpr uint32_t kTrialRequests = 4;
+
+  explicit Health(const HealthOptions& options = {}) : options_(options) {}
+
   // `status` of a probe: OK, kDeadline when it was too slow, anything else when it failed.
-  void OnProbe(const Status& status);
-  void OnConnectFailure(const Status& why);
+  void OnProbe(const Status& status, TimePoint now);
+  void OnConnectFailure(const Status& why, TimePoint now);
+  // `others`: another replica is usable. The last one is not put out by what its replies say: its
+  // errors are better answers than ours.
+  void OnReply(Reply reply, const std::string& what, bool others, TimePoint now);
   void OnAgentReport(bool healthy) { reported_ = healthy; }
   void OnAgentLost() { reported_.reset(); }
 
-  bool usable() const { return up_ && reported_.value_or(true); }
+  State state() const { return state_; }
+  bool usable() const {
+    return (state_ == State::kUp || state_ == State::kTrial) && reported_.value_or(true);
+  }
   // Why not, for people; "" when usable.
   std::string why() const;
+  // Why it is out, unless it is usable or joining.
+  std::optional<Ejection> ejection() const;
   // Until the next probe: soon while down, so that a replica that is back is used at once.
-  Duration probe_delay() const { return up_ ? seconds(1) : milliseconds(250); }
+  Duration probe_delay() const;
 
  private:
-  static constexpr int kSlowProbes = 3;
-  bool up_ = false;
+  void Eject(Ejection reason, std::string why, Duration hold, TimePoint now);
+  void PutOutForReplies(Ejection reason, std::string why, TimePoint now);
+  void MoveUp(TimePoint now);
+
+  HealthOptions options_;
+  State state_ = State::kJoining;
   std::optional<bool> reported_;
-  int slow_ = 0;
+  Ejection ejection_ = Ejection::kProbe;  // the newest one
   std::string why_ = "not probed yet";
+  int slow_ = 0;          // probes in a row
+  int strikes_ = 0;       // weighed failures since the last good reply
+  int good_replies_ = 0;  // while on trial
+  TimePoint since_;       // of the state
+  TimePoint held_until_;
+  Duration next_hold_ = Duration::zero();  // zero: the first one
 };
 
 }  // namespace ember::router

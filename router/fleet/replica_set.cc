@@ -12,6 +12,39 @@ constexpr double kServiceWeight = 0.2;  // of the newest request in the moving a
 
 }  // namespace
 
+std::string_view Endpoint::state() const {
+  if (removed) return "gone";
+  if (draining) return "draining";
+  switch (health.state()) {
+    case Health::State::kJoining:
+      return "joining";
+    case Health::State::kUp:
+      return health.usable() ? "up" : "ejected";
+    case Health::State::kTrial:
+      return health.usable() ? "trial" : "ejected";
+    case Health::State::kEjected:
+      break;
+  }
+  return "ejected";
+}
+
+ReplicaSet::Member::Member(std::shared_ptr<Endpoint> endpoint_in, ReplicaNumber number_in,
+                           uint32_t rank_in)
+    : endpoint(std::move(endpoint_in)), config(endpoint->config), number(number_in), rank(rank_in) {
+  view.id = config.id;
+  if (config.ranks > 0) view.rank = rank;
+  view.weight = config.weight;
+}
+
+bool ReplicaSet::Member::has_room() const {
+  if (!endpoint->usable()) return false;
+  if (endpoint->health.state() == Health::State::kTrial &&
+      endpoint->under_way >= Health::kTrialRequests) {
+    return false;
+  }
+  return config.max_concurrency == 0 || endpoint->under_way < config.max_concurrency;
+}
+
 ReplicaSet::Flight& ReplicaSet::Flight::operator=(Flight&& other) noexcept {
   if (this == &other) return *this;
   End();
@@ -29,29 +62,95 @@ void ReplicaSet::Flight::End() {
   if (set_ != nullptr) std::exchange(set_, nullptr)->EndFlight(replica_, number_);
 }
 
-ReplicaSet::ReplicaSet(const std::vector<ReplicaConfig>& configs) : members_(configs.size()) {
-  EMBER_CHECK(configs.size() <= kMaxReplicas, "the configuration was checked");
-  for (size_t i = 0; i < configs.size(); ++i) {
-    members_[i].config = configs[i];
-    members_[i].view.id = configs[i].id;
+Status ReplicaSet::Add(ReplicaConfig config) {
+  if (Find(config.id) != nullptr) {
+    return InvalidError("there is a replica \"" + config.id + "\" already");
   }
+  const uint32_t ranks = std::max(config.ranks, 1u);
+  auto endpoint = std::make_shared<Endpoint>(std::move(config), health_);
+  for (uint32_t i = 0; i < ranks; ++i) {
+    const ReplicaNumber number = FreeSlot();
+    if (number == kMaxReplicas) {
+      for (const ReplicaNumber taken : endpoint->members) slots_[taken].reset();
+      return NoSpaceError("at most " + std::to_string(kMaxReplicas) + " replicas and ranks");
+    }
+    slots_[number] = std::make_unique<Member>(endpoint, number, endpoint->config.first_rank + i);
+    endpoint->members.push_back(number);
+  }
+  numbers_.insert(numbers_.end(), endpoint->members.begin(), endpoint->members.end());
+  std::sort(numbers_.begin(), numbers_.end());
+  endpoints_.push_back(endpoint);
+  for (ReplicaListener* l : listeners_) l->OnAdded(*endpoint);
+  return OkStatus();
 }
 
-const ReplicaSet::Member* ReplicaSet::Find(std::string_view id) const {
-  const auto it = std::find_if(members_.begin(), members_.end(),
-                               [&](const Member& m) { return m.config.id == id; });
-  return it == members_.end() ? nullptr : &*it;
+ReplicaNumber ReplicaSet::FreeSlot() {
+  const auto free = std::find(slots_.begin(), slots_.end(), nullptr);
+  const auto number = static_cast<ReplicaNumber>(free - slots_.begin());
+  if (free == slots_.end() && number < kMaxReplicas) slots_.emplace_back();
+  return number;
 }
+
+template <typename F>
+void ReplicaSet::Change(Endpoint& endpoint, const F& change) {
+  const std::string_view before = endpoint.state();
+  change();
+  const std::string_view after = endpoint.state();
+  if (before == after) return;
+  for (const ReplicaNumber n : endpoint.members) slots_[n]->view.healthy = endpoint.usable();
+  if (const auto reason = endpoint.health.ejection(); reason && after == "ejected") {
+    ++endpoint.ejections[static_cast<size_t>(*reason)];
+  }
+  if (after == "trial" && before == "ejected") {
+    for (ReplicaListener* l : listeners_) l->OnReadmitted(endpoint);
+  }
+  for (ReplicaListener* l : listeners_) l->OnStateChanged(endpoint);
+  if (endpoint.usable() && on_room_) on_room_();
+}
+
+Status ReplicaSet::Drain(std::string_view id) {
+  const std::shared_ptr<Endpoint> endpoint = Shared(id);
+  if (endpoint == nullptr) return NotFoundError("there is no replica \"" + std::string(id) + "\"");
+  Change(*endpoint, [&] { endpoint->draining = true; });
+  return OkStatus();
+}
+
+Status ReplicaSet::Remove(std::string_view id) {
+  const std::shared_ptr<Endpoint> endpoint = Shared(id);
+  if (endpoint == nullptr) return NotFoundError("there is no replica \"" + std::string(id) + "\"");
+  Change(*endpoint, [&] { endpoint->removed = true; });
+  std::erase(endpoints_, endpoint);
+  std::erase_if(numbers_, [&](ReplicaNumber n) { return slots_[n]->endpoint == endpoint; });
+  for (ReplicaListener* l : listeners_) l->OnRemoved(*endpoint);
+  FreeIfOver(*endpoint);
+  return OkStatus();
+}
+
+void ReplicaSet::FreeIfOver(const Endpoint& endpoint) {
+  if (!endpoint.removed || endpoint.under_way > 0) return;
+  const std::shared_ptr<Endpoint> kept = slots_[endpoint.members.front()]->endpoint;
+  for (ReplicaListener* l : listeners_) l->OnGone(*kept);
+  for (const ReplicaNumber n : kept->members) slots_[n].reset();
+}
+
+std::shared_ptr<Endpoint> ReplicaSet::Shared(std::string_view id) const {
+  const auto it = std::find_if(endpoints_.begin(), endpoints_.end(),
+                               [&](const auto& e) { return e->config.id == id; });
+  return it == endpoints_.end() ? nullptr : *it;
+}
+
+const Endpoint* ReplicaSet::Find(std::string_view id) const { return Shared(id).get(); }
 
 size_t ReplicaSet::usable_count() const {
-  return static_cast<size_t>(std::count_if(members_.begin(), members_.end(),
-                                           [](const Member& m) { return m.view.healthy; }));
+  return static_cast<size_t>(std::count_if(
+      numbers_.begin(), numbers_.end(), [&](ReplicaNumber n) { return slots_[n]->view.healthy; }));
 }
 
 ReplicaSet::Flight ReplicaSet::Start(ReplicaNumber replica, uint64_t prefill_tokens,
                                      TimePoint now) {
   Member& m = at(replica);
   ++m.totals.requests;
+  ++m.endpoint->under_way;
   ++m.view.in_flight;
   m.view.in_flight_prefill_tokens += prefill_tokens;
   m.flights.emplace(next_flight_, Member::Flight{prefill_tokens, now});
@@ -72,12 +171,14 @@ void ReplicaSet::EndFlight(ReplicaNumber replica, uint64_t number) {
   EndPrefill(replica, number);
   Member& m = at(replica);
   m.flights.erase(number);
+  --m.endpoint->under_way;
   if (number >= m.first_unreported) {
     --m.view.in_flight;
-    return;
+  } else if (m.view.load.running > 0) {
+    --m.view.load.running;  // the report still counts it; the next one will not
   }
-  // The report still counts it; the next one will not.
-  if (m.view.load.running > 0) --m.view.load.running;
+  FreeIfOver(*m.endpoint);
+  if (on_room_) on_room_();
 }
 
 void ReplicaSet::ObserveService(ReplicaNumber replica, double ms) {
@@ -88,8 +189,8 @@ void ReplicaSet::ObserveService(ReplicaNumber replica, double ms) {
 void ReplicaSet::ApplySnapshot(ReplicaNumber replica, const AgentSnapshot& snapshot,
                                TimePoint now) {
   Member& m = at(replica);
-  m.agent_connected = true;
-  m.model = snapshot.model;
+  m.endpoint->agent_connected = true;
+  m.endpoint->model = snapshot.model;
   m.view.ns = snapshot.ns.value_or(NamespaceId{});
   m.view.tokens_per_block = snapshot.tokens_per_block;
   ApplyReport(replica, snapshot.report, now);
@@ -106,13 +207,12 @@ void ReplicaSet::ApplyReport(ReplicaNumber replica, const AgentReport& report, T
     m.view.in_flight_prefill_tokens -= it->second.prefill_tokens;
     m.first_unreported = it->first + 1;
   }
-  m.health.OnAgentReport(report.healthy);
-  RefreshHealth(replica);
+  Change(*m.endpoint, [&] { m.endpoint->health.OnAgentReport(report.healthy); });
 }
 
 void ReplicaSet::ApplyLost(ReplicaNumber replica) {
   Member& m = at(replica);
-  m.agent_connected = false;
+  m.endpoint->agent_connected = false;
   m.view.load = {.slots_total = m.view.load.slots_total};
   m.first_unreported = 0;
   m.view.in_flight = m.under_way();
@@ -120,13 +220,29 @@ void ReplicaSet::ApplyLost(ReplicaNumber replica) {
   for (const auto& [number, flight] : m.flights) {
     m.view.in_flight_prefill_tokens += flight.prefill_tokens;
   }
-  m.health.OnAgentLost();
-  RefreshHealth(replica);
+  Change(*m.endpoint, [&] { m.endpoint->health.OnAgentLost(); });
 }
 
-void ReplicaSet::RefreshHealth(ReplicaNumber replica) {
-  Member& m = at(replica);
-  m.view.healthy = m.health.usable();
+void ReplicaSet::ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now) {
+  Change(endpoint, [&] { endpoint.health.OnProbe(status, now); });
+}
+
+void ReplicaSet::ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now) {
+  Endpoint& endpoint = *at(replica).endpoint;
+  Change(endpoint, [&] { endpoint.health.OnConnectFailure(why, now); });
+}
+
+void ReplicaSet::ApplyReply(ReplicaNumber replica, Health::Reply reply, const std::string& what,
+                            TimePoint now) {
+  Endpoint& endpoint = *at(replica).endpoint;
+  const bool others = reply != Health::Reply::kGood && OthersUsable(endpoint);
+  Change(endpoint, [&] { endpoint.health.OnReply(reply, what, others, now); });
+}
+
+bool ReplicaSet::OthersUsable(const Endpoint& endpoint) const {
+  return std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& other) {
+    return other.get() != &endpoint && other->usable();
+  });
 }
 
 }  // namespace ember::router

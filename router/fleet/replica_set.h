@@ -1,12 +1,18 @@
-// ReplicaSet: the replicas this router was told of, what is known about each, and the requests that
-// it has under way at each.
+// ReplicaSet: the replicas this router knows, what is known about each, and the requests that it
+// has under way at each.
+//
+// A member is what a policy can choose: a replica, or one data-parallel rank of one. Members have
+// numbers, stable as long as they live and given to another only after the last request at them
+// has ended. Members of one replica share its Endpoint (health, agent, drain).
 //
 // Load is counted once: a request of ours counts as in flight until a report that can contain it
-// has arrived, and from then on as part of the report; when the agent is lost all of ours count
+// has arrived, and from then on as part of the report; when the reports end all of ours count
 // again. Concurrency: one thread (the router's loop). Must outlive its Flights.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,12 +20,12 @@
 #include "proto/base/time.h"
 #include "proto/model/routing.h"
 #include "router/fleet/agent_event.h"
-#include "router/fleet/health.h"
-#include "router/fleet/replica_config.h"
+#include "router/fleet/endpoint.h"
+#include "router/fleet/replica_listener.h"
 
 namespace ember::router {
 
-// Counted over the router's life.
+// Counted over the member's life.
 struct ReplicaTotals {
   uint64_t requests = 0;
   uint64_t routed_local = 0;  // by the route that the agent reported
@@ -32,14 +38,18 @@ struct ReplicaTotals {
 class ReplicaSet {
  public:
   struct Member {
-    ReplicaConfig config;
-    Replica view;  // what policies see; kept up to date
-    Health health;
+    Member(std::shared_ptr<Endpoint> endpoint_in, ReplicaNumber number_in, uint32_t rank_in);
+
+    const std::shared_ptr<Endpoint> endpoint;
+    const ReplicaConfig& config;  // the endpoint's
+    const ReplicaNumber number;
+    const uint32_t rank;  // as the engine numbers it; 0 when it has none
+    Replica view;         // what policies see; kept up to date
     ReplicaTotals totals;
-    std::string model;
-    bool agent_connected = false;
     double service_ms = 0;  // moving average of a request's time there after its prefill
     uint32_t under_way() const { return static_cast<uint32_t>(flights.size()); }
+    // Usable, and neither over its limit nor still to prove itself with what it has.
+    bool has_room() const;
 
    private:
     friend class ReplicaSet;
@@ -51,7 +61,7 @@ class ReplicaSet {
     uint64_t first_unreported = 0;       // flights before this number are part of the report
   };
 
-  // One request under way at one replica; ends when destroyed. Move-only.
+  // One request under way at one member; ends when destroyed. Move-only.
   class [[nodiscard]] Flight {
    public:
     Flight() = default;
@@ -71,19 +81,32 @@ class ReplicaSet {
     uint64_t number_ = 0;
   };
 
-  // At most kMaxReplicas, ids distinct.
-  explicit ReplicaSet(const std::vector<ReplicaConfig>& configs);
+  explicit ReplicaSet(const HealthOptions& health) : health_(health) {}
   ReplicaSet(const ReplicaSet&) = delete;
   ReplicaSet& operator=(const ReplicaSet&) = delete;
 
-  size_t size() const { return members_.size(); }
-  const Member& at(ReplicaNumber replica) const { return members_.at(replica); }
-  Member& at(ReplicaNumber replica) { return members_.at(replica); }
+  // Listeners are told of what happens from now on, in the order of their addition.
+  void AddListener(ReplicaListener* listener) { listeners_.push_back(listener); }
+  // Called when a request has ended or a member became usable: who waits for room may look again.
+  void SetOnRoom(std::function<void()> on_room) { on_room_ = std::move(on_room); }
+
+  // kInvalid: there is one of that id. kNoSpace: no number is free.
+  Status Add(ReplicaConfig config);
+  // No new requests from now on; those under way end as they do. kNotFound: none of that id.
+  Status Drain(std::string_view id);
+  // As Drain, and it is no member any more.
+  Status Remove(std::string_view id);
+
+  // The members' numbers, ascending.
+  const std::vector<ReplicaNumber>& numbers() const { return numbers_; }
+  size_t size() const { return numbers_.size(); }
+  // Also of a member that was removed, as long as a Flight is there.
+  const Member& at(ReplicaNumber replica) const { return *slots_.at(replica); }
+  Member& at(ReplicaNumber replica) { return *slots_.at(replica); }
   // Null when there is none of that id.
-  const Member* Find(std::string_view id) const;
-  ReplicaNumber NumberOf(const Member& member) const {
-    return static_cast<ReplicaNumber>(&member - members_.data());
-  }
+  const Endpoint* Find(std::string_view id) const;
+  // One for each replica, in the order of their addition.
+  const std::vector<std::shared_ptr<Endpoint>>& endpoints() const { return endpoints_; }
   size_t usable_count() const;
 
   Flight Start(ReplicaNumber replica, uint64_t prefill_tokens, TimePoint now);
@@ -92,14 +115,29 @@ class ReplicaSet {
   void ApplySnapshot(ReplicaNumber replica, const AgentSnapshot& snapshot, TimePoint now);
   void ApplyReport(ReplicaNumber replica, const AgentReport& report, TimePoint now);
   void ApplyLost(ReplicaNumber replica);
-  // After a change of `health`.
-  void RefreshHealth(ReplicaNumber replica);
+  // Health's witnesses; `endpoint` may have been removed meanwhile.
+  void ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now);
+  void ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now);
+  void ApplyReply(ReplicaNumber replica, Health::Reply reply, const std::string& what,
+                  TimePoint now);
 
  private:
   void EndFlight(ReplicaNumber replica, uint64_t number);
   void EndPrefill(ReplicaNumber replica, uint64_t number);
+  ReplicaNumber FreeSlot();
+  std::shared_ptr<Endpoint> Shared(std::string_view id) const;
+  // Applies `change` to the endpoint and tells what came of it.
+  template <typename F>
+  void Change(Endpoint& endpoint, const F& change);
+  void FreeIfOver(const Endpoint& endpoint);
+  bool OthersUsable(const Endpoint& endpoint) const;
 
-  std::vector<Member> members_;
+  const HealthOptions health_;
+  std::vector<std::unique_ptr<Member>> slots_;
+  std::vector<ReplicaNumber> numbers_;
+  std::vector<std::shared_ptr<Endpoint>> endpoints_;
+  std::vector<ReplicaListener*> listeners_;
+  std::function<void()> on_room_;
   uint64_t next_flight_ = 1;
 };
 

@@ -46,6 +46,20 @@ std::string RetryReasonOf(const http::RelayOutcome& relay) {
   }
 }
 
+// What a relay says about its replica's health; nothing when the client left or was wrong (4xx), or
+// we ourselves had no connection to spare.
+std::optional<Health::Reply> ReplyOf(const http::RelayOutcome& relay) {
+  if (relay.end == http::RelayEnd::kClientGone) return {};
+  if (relay.end == http::RelayEnd::kFailedBefore || relay.end == http::RelayEnd::kFailedMidway) {
+    if (relay.error.code() == StatusCode::kDeadline) return Health::Reply::kTimeout;
+    if (relay.error.code() == StatusCode::kUnavailable) return Health::Reply::kReset;
+    return {};
+  }
+  if (relay.status >= 500) return Health::Reply::kServerError;
+  if (relay.status >= 400) return {};
+  return Health::Reply::kGood;
+}
+
 }  // namespace
 
 http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
@@ -58,6 +72,11 @@ http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
   relay.set_request_headers = {{"X-Forwarded-For", ForwardedFor(request)},
                                {"X-Forwarded-Proto", "http"},
                                {"x-ember-request-id", attempt.options->request_id}};
+  const ReplicaSet::Member& member = replicas_.at(attempt.replica);
+  relay.host = member.config.host;
+  if (member.view.rank) {
+    relay.set_request_headers.Add("X-data-parallel-rank", std::to_string(*member.view.rank));
+  }
   relay.drop_request_headers = {"x-ember-policy", "x-ember-pin"};
   return relay;
 }
@@ -65,7 +84,6 @@ http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
 asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
                                                   http::ResponseWriter& writer, Attempt attempt) {
   const ReplicaSet::Member& member = replicas_.at(attempt.replica);
-  ReplicaSet::Flight flight = replicas_.Start(attempt.replica, attempt.prefill_tokens, Now());
   ReplyObserver observer;
   AttemptResult result;
   http::RelayOptions relay = RelayOptionsFor(request, attempt);
@@ -76,7 +94,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     return !(attempt.may_retry && head.status == 503);
   };
   relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome& so_far) {
-    flight.PrefillDone();
+    attempt.flight->PrefillDone();
     result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
     result.route = KnownRoute(head.headers.Get("x-ember-route"));
     said_by_agent = !result.route.empty();
@@ -132,10 +150,18 @@ void Forwarder::Label(const Attempt& attempt, const AttemptResult& result,
 }
 
 void Forwarder::JudgeHealth(ReplicaNumber replica, AttemptResult* result) {
-  result->retry_reason = RetryReasonOf(result->relay);
-  if (result->retry_reason != "connect") return;
-  replicas_.at(replica).health.OnConnectFailure(result->relay.error);
-  replicas_.RefreshHealth(replica);
+  const http::RelayOutcome& relay = result->relay;
+  result->retry_reason = RetryReasonOf(relay);
+  if (result->retry_reason == "connect") {
+    return replicas_.ApplyConnectFailure(replica, relay.error, Now());
+  }
+  if (const auto reply = ReplyOf(relay)) {
+    const bool good = *reply == Health::Reply::kGood;
+    const std::string what = good               ? ""
+                             : relay.error.ok() ? "status " + std::to_string(relay.status)
+                                                : relay.error.ToString();
+    replicas_.ApplyReply(replica, *reply, what, Now());
+  }
 }
 
 }  // namespace ember::router

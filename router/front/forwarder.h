@@ -25,6 +25,7 @@ struct ForwarderOptions {
 
 struct Attempt {
   ReplicaNumber replica = 0;
+  ReplicaSet::Flight* flight = nullptr;  // of this attempt; never null
   const RoutingOptions* options = nullptr;
   const RequestRecord* record = nullptr;  // so far; its last attempt is this one
   const CandidateCost* cost = nullptr;    // of the replica; null: the policy predicts nothing
@@ -56,7 +57,7 @@ class Forwarder {
   // The router's own headers of a reply, `result` known so far.
   void Label(const Attempt& attempt, const AttemptResult& result, const http::RelayOutcome& so_far,
              http::ResponseHead* head) const;
-  // A connection that could not be made takes the replica out at once.
+  // What the attempt says about the replica's health.
   void JudgeHealth(ReplicaNumber replica, AttemptResult* result);
 
   http::UpstreamPool& pool_;

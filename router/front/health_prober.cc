@@ -3,40 +3,44 @@
 #include <utility>
 
 namespace ember::router {
-namespace {
 
 namespace asio = boost::asio;
 
-constexpr Duration kProbeTimeout = seconds(2);
-
-}  // namespace
-
-HealthProber::HealthProber(http::HttpLoop& loop, http::UpstreamPool& pool, ReplicaSet& replicas,
-                           OnChange on_change)
-    : pool_(pool), replicas_(replicas), on_change_(std::move(on_change)) {
-  for (ReplicaNumber n = 0; n < replicas_.size(); ++n) loop.Spawn(Probe(n));
+void HealthProber::OnAdded(const Endpoint& endpoint) {
+  auto stop = std::make_shared<http::Cancellation>();
+  probes_[&endpoint] = stop;
+  loop_.Spawn(Probe(replicas_.at(endpoint.members.front()).endpoint, std::move(stop)));
 }
 
-asio::awaitable<void> HealthProber::Probe(ReplicaNumber replica) {
-  ReplicaSet::Member& member = replicas_.at(replica);
+void HealthProber::OnRemoved(const Endpoint& endpoint) {
+  const auto probe = probes_.find(&endpoint);
+  probe->second->Cancel();
+  probes_.erase(probe);
+}
+
+asio::awaitable<void> HealthProber::Probe(std::shared_ptr<Endpoint> endpoint, Stop stop) {
   for (;;) {
-    const bool before = member.view.healthy;
-    member.health.OnProbe(co_await Ask(replica));
-    replicas_.RefreshHealth(replica);
-    if (member.view.healthy != before) on_change_(replica);
-    if (!(co_await http::SleepFor(member.health.probe_delay(), nullptr)).ok()) co_return;
+    const Status status = co_await Ask(*endpoint, *stop);
+    if (stop->cancelled()) co_return;
+    replicas_.ApplyProbe(*endpoint, status, SteadyClock().Now());
+    if (!(co_await http::SleepFor(endpoint->health.probe_delay(), stop.get())).ok()) co_return;
   }
 }
 
-asio::awaitable<Status> HealthProber::Ask(ReplicaNumber replica) {
+asio::awaitable<Status> HealthProber::Ask(const Endpoint& endpoint, http::Cancellation& stop) {
   http::ExchangeOptions options;
-  options.connect_timeout = kProbeTimeout;
-  options.deadline = kProbeTimeout;
-  const auto reply = co_await pool_.Call(replicas_.at(replica).config.http,
-                                         {.method = "GET", .target = "/health"}, options);
+  options.connect_timeout = options_.timeout;
+  options.deadline = options_.timeout;
+  options.cancellation = &stop;
+  http::UpstreamRequest request{
+      .method = "GET", .target = options_.path, .headers = {}, .host = endpoint.config.host};
+  if (!endpoint.config.key.empty()) {
+    request.headers.Add("Authorization", "Bearer " + endpoint.config.key);
+  }
+  const auto reply = co_await pool_.Call(endpoint.config.http, std::move(request), options);
   if (!reply.ok()) co_return reply.status();
   if (reply->status != 200) {
-    co_return UnavailableError("/health said " + std::to_string(reply->status));
+    co_return UnavailableError(options_.path + " said " + std::to_string(reply->status));
   }
   co_return OkStatus();
 }

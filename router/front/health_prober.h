@@ -1,31 +1,41 @@
-// HealthProber: asks each replica's GET /health at the pace that its Health wants, as long as it
-// lives. Constructed, and destroyed, while the loop runs or after it has ended.
+// HealthProber: asks each replica's health page at the pace that its Health wants, from its coming
+// to its going, with the replica's own key and host name. The router's loop thread.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "client/http/upstream_pool.h"
 #include "router/fleet/replica_set.h"
 
 namespace ember::router {
 
-class HealthProber {
- public:
-  using OnChange = std::function<void(ReplicaNumber)>;
+struct HealthProberOptions {
+  std::string path = "/health";
+  Duration timeout = seconds(2);
+};
 
-  // Starts probing. `on_change` is called on the loop thread when a replica becomes usable or stops
-  // being so. `replicas` and `pool` must outlive the loop's threads.
+class HealthProber final : public ReplicaListener {
+ public:
+  // `replicas` and `pool` must outlive the loop's threads.
   HealthProber(http::HttpLoop& loop, http::UpstreamPool& pool, ReplicaSet& replicas,
-               OnChange on_change);
+               HealthProberOptions options)
+      : loop_(loop), pool_(pool), replicas_(replicas), options_(std::move(options)) {}
+
+  void OnAdded(const Endpoint& endpoint) override;
+  void OnRemoved(const Endpoint& endpoint) override;
 
  private:
-  boost::asio::awaitable<void> Probe(ReplicaNumber replica);
-  boost::asio::awaitable<Status> Ask(ReplicaNumber replica);
+  using Stop = std::shared_ptr<http::Cancellation>;
+  boost::asio::awaitable<void> Probe(std::shared_ptr<Endpoint> endpoint, Stop stop);
+  boost::asio::awaitable<Status> Ask(const Endpoint& endpoint, http::Cancellation& stop);
 
+  http::HttpLoop& loop_;
   http::UpstreamPool& pool_;
   ReplicaSet& replicas_;
-  OnChange on_change_;
+  const HealthProberOptions options_;
+  std::map<const Endpoint*, Stop> probes_;
 };
 
 }  // namespace ember::router

@@ -2,6 +2,8 @@
 // service say the same from it.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +14,9 @@ namespace ember::router {
 
 struct ReplicaReport {
   std::string id;
+  std::optional<uint32_t> rank;  // data-parallel
   std::string http_address;
+  std::string state;  // as Endpoint::state
   bool healthy = false;
   std::string why_unhealthy;
   std::string model;
@@ -23,6 +27,8 @@ struct ReplicaReport {
   double load_tokens_per_ms = 0;
   PrefillModel prefill;
   ReplicaTotals totals;
+  std::array<uint64_t, kEjectionReasons>
+      ejections{};  // of the whole replica, told with its first rank
 };
 
 struct StatusReport {

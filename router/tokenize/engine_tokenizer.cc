@@ -38,18 +38,17 @@ asio::awaitable<Result<TokenizedPrompt>> EngineTokenizer::Ask(std::string_view p
                                                               std::string_view body) {
   const TimePoint deadline = Now() + options_.deadline;
   Status last = UnavailableError("no replica with an agent is usable");
-  uint64_t asked = 0;
+  const ReplicaSet::Member* asked = nullptr;
   for (int i = 0; i < kMaxAgentsAsked; ++i) {
     const ReplicaSet::Member* best = nullptr;
-    for (ReplicaNumber n = 0; n < replicas_.size(); ++n) {
+    for (const ReplicaNumber n : replicas_.numbers()) {
       const ReplicaSet::Member& m = replicas_.at(n);
-      if (!m.view.healthy || (asked >> n & 1) != 0 || !agents_.CanAsk(n)) continue;
+      if (!m.view.healthy || &m == asked || !agents_.CanAsk(n)) continue;
       if (best == nullptr || m.under_way() < best->under_way()) best = &m;
     }
     if (best == nullptr) break;
-    asked |= uint64_t{1} << replicas_.NumberOf(*best);
-    auto answer =
-        co_await agents_.Tokenize(replicas_.NumberOf(*best), path, body, deadline - Now());
+    asked = best;
+    auto answer = co_await agents_.Tokenize(best->number, path, body, deadline - Now());
     if (answer.ok()) co_return answer;
     last = answer.status();
     if (last.code() != StatusCode::kUnavailable || Now() >= deadline) break;

@@ -7,6 +7,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <map>
 
 #include "proto/rpc/agent.grpc.pb.h"
 #include "router/fleet/agent_message.h"
@@ -55,35 +56,37 @@ Result<TokenizedPrompt> ReadPrompt(const rpc::TokenizeReply& reply) {
 }  // namespace
 
 struct GrpcAgentClient::Impl {
-  std::vector<std::unique_ptr<rpc::Agent::Stub>> stubs;  // null: no agent
+  std::map<ReplicaNumber, std::shared_ptr<rpc::Agent::Stub>> stubs;  // of those with an agent
   // Blocking calls on threads of our own: the callback API's shared queue can abort the process
   // when its last channel goes (gRPC 1.51: a poller's unref after the queue's destruction).
   asio::thread_pool threads{kThreads};
   asio::awaitable<grpc::Status> Send(ReplicaNumber replica, std::shared_ptr<Call> call);
 };
 
-GrpcAgentClient::GrpcAgentClient(const std::vector<ReplicaConfig>& replicas)
-    : impl_(std::make_unique<Impl>()) {
-  for (const ReplicaConfig& replica : replicas) {
-    impl_->stubs.push_back(replica.grpc.empty()
-                               ? nullptr
-                               : rpc::Agent::NewStub(grpc::CreateChannel(
-                                     replica.grpc, grpc::InsecureChannelCredentials())));
-  }
-}
+GrpcAgentClient::GrpcAgentClient() : impl_(std::make_unique<Impl>()) {}
 
 GrpcAgentClient::~GrpcAgentClient() { impl_->threads.join(); }
 
-bool GrpcAgentClient::CanAsk(ReplicaNumber replica) const {
-  return replica < impl_->stubs.size() && impl_->stubs[replica] != nullptr;
+void GrpcAgentClient::OnAdded(const Endpoint& endpoint) {
+  const std::string& address = endpoint.config.grpc;
+  if (address.empty()) return;
+  impl_->stubs[endpoint.members.front()] =
+      rpc::Agent::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
 }
+
+void GrpcAgentClient::OnRemoved(const Endpoint& endpoint) {
+  impl_->stubs.erase(endpoint.members.front());
+}
+
+bool GrpcAgentClient::CanAsk(ReplicaNumber replica) const { return impl_->stubs.contains(replica); }
 
 asio::awaitable<grpc::Status> GrpcAgentClient::Impl::Send(ReplicaNumber replica,
                                                           std::shared_ptr<Call> call) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto start = [&](auto handler) {
-    asio::post(threads, [this, replica, call, executor, handler = std::move(handler)]() mutable {
-      grpc::Status status = stubs[replica]->Tokenize(&call->context, call->request, &call->reply);
+    asio::post(threads, [stub = stubs.at(replica), call, executor,
+                         handler = std::move(handler)]() mutable {
+      grpc::Status status = stub->Tokenize(&call->context, call->request, &call->reply);
       asio::post(executor, [handler = std::move(handler), status = std::move(status)]() mutable {
         std::move(handler)(std::move(status));
       });

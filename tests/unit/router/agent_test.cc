@@ -25,14 +25,11 @@ struct Followed {
   explicit Followed(const std::string& agent_address)
       : router({replica.origin()},
                [](ServiceOptions& o) { o.router.default_policy = FindPolicy("cache_aware"); }),
-        client(std::make_unique<GrpcAgentClient>(
-            std::vector<ReplicaConfig>{{.id = "r1", .http = {}, .grpc = agent_address}})),
         watcher(std::make_unique<AgentWatcher>(router.service->loop(), router.service->feed(), 0,
                                                agent_address)) {}
   ~Followed() {
     router.service->Drain(Duration::zero());
     watcher.reset();
-    client.reset();
   }
   ReplicaReport Status() const { return router.Status().replicas[0]; }
   bool AwaitHeld(uint64_t blocks) const {
@@ -41,7 +38,6 @@ struct Followed {
 
   FakeReplica replica{Answering(JsonReply(200, "{}"))};
   RouterFixture router;
-  std::unique_ptr<GrpcAgentClient> client;
   std::unique_ptr<AgentWatcher> watcher;
 };
 
@@ -133,7 +129,10 @@ TEST(AgentMessage, SizesAreChecked) {
 Result<TokenizedPrompt> Ask(const std::string& address, std::string body,
                             Duration deadline = seconds(10)) {
   http::HttpLoop loop(1);
-  GrpcAgentClient client({{.id = "r1", .http = {}, .grpc = address}});
+  GrpcAgentClient client;
+  Endpoint endpoint({.id = "r1", .http = {}, .grpc = address}, {});
+  endpoint.members = {0};
+  client.OnAdded(endpoint);
   std::promise<Result<TokenizedPrompt>> answer;
   loop.Spawn([](GrpcAgentClient& c, std::string b, Duration d,
                 std::promise<Result<TokenizedPrompt>>& out) -> boost::asio::awaitable<void> {

@@ -1,0 +1,35 @@
+// Endpoint: one replica's HTTP server: what is true of all its data-parallel ranks together. Owned
+// by the ReplicaSet, shared with whoever still has work under way there; one thread.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "router/fleet/health.h"
+#include "router/fleet/replica_config.h"
+#include "router/index/prefix_index.h"
+
+namespace ember::router {
+
+struct Endpoint {
+  Endpoint(ReplicaConfig config_in, const HealthOptions& options)
+      : config(std::move(config_in)), health(options) {}
+
+  // May be sent new requests.
+  bool usable() const { return health.usable() && !draining && !removed; }
+  // "joining", "up", "trial", "ejected", "draining" or "gone".
+  std::string_view state() const;
+
+  const ReplicaConfig config;
+  Health health;
+  std::vector<ReplicaNumber> members;  // one, or one a rank, in order of rank
+  std::string model;                   // as its agent says
+  bool agent_connected = false;
+  std::array<uint64_t, kEjectionReasons> ejections{};  // by reason, over its life
+  bool draining = false;                               // no new requests; stays a member
+  bool removed = false;    // no member any more; gone with its last request
+  uint32_t under_way = 0;  // our requests, all ranks together
+};
+
+}  // namespace ember::router

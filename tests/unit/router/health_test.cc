@@ -1,0 +1,135 @@
+#include "router/fleet/health.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ember::router {
+namespace {
+
+using State = Health::State;
+using Reply = Health::Reply;
+
+TimePoint At(int ms) { return TimePoint() + milliseconds(ms); }
+
+class HealthTest : public testing::Test {
+ protected:
+  void Probe(int ms, const Status& status = OkStatus()) { h.OnProbe(status, At(ms)); }
+  void Say(Reply reply, int times, int ms = 0) {
+    for (int i = 0; i < times; ++i) h.OnReply(reply, "status 500", true, At(ms));
+  }
+  // Probes every 250 ms from `ms` on until it is usable again; when that was.
+  int BackAt(int ms) {
+    while (!h.usable() && ms < 1'000'000) Probe(ms += 250);
+    return ms;
+  }
+  Health h;
+};
+
+TEST_F(HealthTest, JoinsWithTheFirstGoodProbe) {
+  EXPECT_FALSE(h.usable());
+  EXPECT_LE(h.probe_delay(), milliseconds(250));
+  Probe(0, UnavailableError("refused"));
+  EXPECT_EQ(h.state(), State::kJoining);
+  EXPECT_THAT(h.why(), testing::HasSubstr("refused"));
+  Probe(1);
+  EXPECT_EQ(h.state(), State::kUp);
+  EXPECT_EQ(h.why(), "");
+  EXPECT_EQ(h.probe_delay(), seconds(1));
+}
+
+TEST_F(HealthTest, AFailedConnectionPutsItOutAtOnceAndTheNextGoodProbeTriesIt) {
+  Probe(0);
+  h.OnConnectFailure(UnavailableError("refused"), At(100));
+  EXPECT_EQ(h.state(), State::kEjected);
+  EXPECT_EQ(h.ejection(), Ejection::kConnect);
+  EXPECT_LE(h.probe_delay(), milliseconds(250));
+  Probe(101);
+  EXPECT_EQ(h.state(), State::kTrial);
+  EXPECT_TRUE(h.usable());
+  Say(Reply::kGood, static_cast<int>(Health::kTrialRequests), 110);
+  EXPECT_EQ(h.state(), State::kUp);
+}
+
+TEST_F(HealthTest, ATrialWithoutRequestsEndsByTime) {
+  Probe(0);
+  Probe(10, UnavailableError("x"));
+  Probe(20);
+  Probe(1020);
+  EXPECT_EQ(h.state(), State::kTrial);
+  Probe(2020);
+  EXPECT_EQ(h.state(), State::kUp);
+}
+
+TEST_F(HealthTest, OneSlowProbeIsForgivenThreeAreNot) {
+  Probe(0);
+  for (const bool good : {false, false, true, false, false}) {
+    Probe(1, good ? OkStatus() : DeadlineError("slow"));
+    EXPECT_TRUE(h.usable());
+  }
+  Probe(2, DeadlineError("slow"));
+  EXPECT_FALSE(h.usable());
+  EXPECT_EQ(h.ejection(), Ejection::kProbe);
+}
+
+TEST_F(HealthTest, ARunOfFailuresPutsItOutByTheirWeight) {
+  const struct {
+    Reply reply;
+    int run;
+    Ejection reason;
+  } cases[] = {{Reply::kServerError, 6, Ejection::kServerError},
+               {Reply::kReset, 3, Ejection::kReset},
+               {Reply::kTimeout, 2, Ejection::kTimeout}};
+  for (const auto& c : cases) {
+    h = Health();
+    Probe(0);
+    for (int i = 0; i < 10; ++i) {
+      Say(c.reply, c.run - 1);
+      Say(Reply::kGood, 1);
+    }
+    EXPECT_TRUE(h.usable()) << "a good reply in between";
+    Say(c.reply, c.run);
+    EXPECT_FALSE(h.usable());
+    EXPECT_EQ(h.ejection(), c.reason);
+    EXPECT_THAT(h.why(), testing::HasSubstr("status 500"));
+  }
+}
+
+TEST_F(HealthTest, WhatItsRepliesPutOutIsHeldLongerEachTime) {
+  Probe(0);
+  int now = 0;
+  std::vector<int> holds;
+  for (int i = 0; i < 8; ++i) {
+    Say(Reply::kServerError, 6, now);  // on trial the first one is enough
+    const int out = now;
+    now = BackAt(now);
+    holds.push_back(now - out);
+    EXPECT_EQ(h.state(), State::kTrial);
+  }
+  EXPECT_EQ(holds, (std::vector<int>{1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000}));
+  Say(Reply::kGood, 4, now);
+  now += 61'000;
+  Say(Reply::kServerError, 6, now);
+  EXPECT_EQ(BackAt(now) - now, 1000) << "a minute without fault clears its record";
+}
+
+TEST_F(HealthTest, OnTrialOneFailureIsEnough) {
+  Probe(0);
+  h.OnConnectFailure(UnavailableError("refused"), At(1));
+  Probe(2);
+  ASSERT_EQ(h.state(), State::kTrial);
+  Say(Reply::kReset, 1, 3);
+  EXPECT_FALSE(h.usable());
+}
+
+TEST_F(HealthTest, TheAgentsOwnReportCountsOnlyWhileItIsConnected) {
+  Probe(0);
+  h.OnAgentReport(false);
+  EXPECT_FALSE(h.usable());
+  EXPECT_NE(h.why(), "");
+  EXPECT_EQ(h.ejection(), Ejection::kAgent);
+  h.OnAgentLost();
+  EXPECT_TRUE(h.usable());
+}
+
+}  // namespace
+}  // namespace ember::router

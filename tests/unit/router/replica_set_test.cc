@@ -1,0 +1,230 @@
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "router/fleet/replica_set.h"
+
+namespace ember::router {
+namespace {
+
+TimePoint At(int ms) { return TimePoint() + milliseconds(ms); }
+
+// A set of r1, r2, ...
+struct Set : ReplicaSet {
+  explicit Set(int n) : ReplicaSet(HealthOptions()) {
+    for (int i = 1; i <= n; ++i) EXPECT_TRUE(Add({.id = "r" + std::to_string(i)}).ok());
+  }
+  void Probe(ReplicaNumber n, const Status& status = OkStatus(), TimePoint now = At(0)) {
+    ApplyProbe(*at(n).endpoint, status, now);
+  }
+  std::string_view State(ReplicaNumber n) const { return at(n).endpoint->state(); }
+};
+
+AgentReport Report(uint32_t running, uint64_t pending = 0, bool healthy = true) {
+  return {.healthy = healthy,
+          .load = {.slots_total = 2, .running = running, .pending_prefill_tokens = pending}};
+}
+
+TEST(ReplicaSet, OwnRequestsCountOnceUntilAndAfterAReportContainsThem) {
+  Set set(2);
+  auto a = set.Start(0, 100, At(0));
+  auto b = set.Start(0, 50, At(95));
+  EXPECT_EQ(set.at(0).view.in_flight, 2u);
+  EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 150u);
+  EXPECT_EQ(set.at(1).view.in_flight, 0u);
+  set.ApplyReport(0, Report(1, 80), At(100));  // can contain a, not b
+  EXPECT_EQ(set.at(0).view.load.running, 1u);
+  EXPECT_EQ(set.at(0).view.in_flight, 1u);
+  EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 50u);
+  a = {};
+  EXPECT_EQ(set.at(0).view.load.running, 0u) << "the report is older than the request's end";
+  EXPECT_EQ(set.at(0).view.in_flight, 1u);
+  set.ApplyReport(0, Report(1), At(200));
+  EXPECT_EQ(set.at(0).view.in_flight, 0u);
+  EXPECT_EQ(set.at(0).under_way(), 1u);
+  b = {};
+  EXPECT_EQ(set.at(0).under_way(), 0u);
+  EXPECT_EQ(set.at(0).totals.requests, 2u);
+}
+
+TEST(ReplicaSet, PrefillIsNoLongerAheadOfOthersOnceTheFirstTokenCame) {
+  Set set(1);
+  auto a = set.Start(0, 100, At(0));
+  a.PrefillDone();
+  a.PrefillDone();
+  EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 0u);
+  EXPECT_EQ(set.at(0).view.in_flight, 1u);
+}
+
+TEST(ReplicaSet, WhenTheAgentIsLostAllOfOursCountAgain) {
+  Set set(1);
+  set.Probe(0);
+  auto a = set.Start(0, 100, At(0));
+  set.ApplySnapshot(0, {.replica_id = "r1", .report = Report(3, 70), .model = "m"}, At(100));
+  EXPECT_EQ(set.at(0).view.in_flight, 0u);
+  EXPECT_EQ(set.at(0).endpoint->model, "m");
+  EXPECT_TRUE(set.at(0).endpoint->agent_connected);
+  set.ApplyLost(0);
+  EXPECT_EQ(set.at(0).view.load.running, 0u);
+  EXPECT_EQ(set.at(0).view.in_flight, 1u);
+  EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 100u);
+  EXPECT_TRUE(set.at(0).view.healthy) << "the probe still says so";
+}
+
+TEST(ReplicaSet, FlightsMoveAndEndOnce) {
+  Set set(1);
+  {
+    auto a = set.Start(0, 1, At(0));
+    ReplicaSet::Flight b = std::move(a);
+    ReplicaSet::Flight c = set.Start(0, 1, At(1));
+    c = std::move(b);
+    EXPECT_EQ(set.at(0).under_way(), 1u);
+  }
+  EXPECT_EQ(set.at(0).under_way(), 0u);
+  EXPECT_EQ(set.at(0).view.in_flight, 0u);
+}
+
+TEST(ReplicaSet, HealthDecidesWhoIsUsable) {
+  Set set(2);
+  EXPECT_EQ(set.usable_count(), 0u);
+  set.Probe(1);
+  EXPECT_EQ(set.usable_count(), 1u);
+  set.ApplyReport(1, Report(0, 0, false), At(1));
+  EXPECT_EQ(set.usable_count(), 0u);
+  EXPECT_EQ(set.State(1), "ejected");
+  set.ApplyLost(1);
+  EXPECT_EQ(set.State(1), "up") << "its probe still says so";
+  EXPECT_EQ(set.Find("r2")->members, std::vector<ReplicaNumber>{1});
+  EXPECT_EQ(set.Find("r3"), nullptr);
+}
+
+// Writes down what it is told.
+class Diary final : public ReplicaListener {
+ public:
+  void OnAdded(const Endpoint& e) override { Note("added", e); }
+  void OnStateChanged(const Endpoint& e) override { Note(e.state(), e); }
+  void OnReadmitted(const Endpoint& e) override { Note("readmitted", e); }
+  void OnRemoved(const Endpoint& e) override { Note("removed", e); }
+  void OnGone(const Endpoint& e) override { Note("freed", e); }
+  std::vector<std::string> Take() { return std::exchange(notes_, {}); }
+
+ private:
+  void Note(std::string_view what, const Endpoint& e) {
+    notes_.push_back(e.config.id + " " + std::string(what));
+  }
+  std::vector<std::string> notes_;
+};
+
+using Notes = std::vector<std::string>;
+
+TEST(ReplicaSet, MembersComeDrainAndGoAndListenersAreTold) {
+  Set set(1);
+  Diary diary;
+  set.AddListener(&diary);
+  EXPECT_FALSE(set.Add({.id = "r1"}).ok()) << "ids are distinct";
+  ASSERT_TRUE(set.Add({.id = "r2"}).ok());
+  set.Probe(1);
+  EXPECT_EQ(diary.Take(), (Notes{"r2 added", "r2 up"}));
+  ASSERT_TRUE(set.Drain("r2").ok());
+  EXPECT_FALSE(set.at(1).has_room());
+  set.Probe(1, UnavailableError("x"));
+  set.Probe(1);
+  EXPECT_EQ(diary.Take(), Notes{"r2 draining"}) << "drained is drained, whatever its probes say";
+  EXPECT_EQ(set.size(), 2u);
+  ASSERT_TRUE(set.Remove("r2").ok());
+  EXPECT_EQ(diary.Take(), (Notes{"r2 gone", "r2 removed", "r2 freed"}));
+  EXPECT_EQ(set.numbers(), std::vector<ReplicaNumber>{0});
+  EXPECT_EQ(set.Remove("r2").code(), StatusCode::kNotFound);
+  EXPECT_EQ(set.Drain("r2").code(), StatusCode::kNotFound);
+}
+
+TEST(ReplicaSet, ANumberIsNotGivenAgainBeforeItsLastRequestEnded) {
+  Set set(2);
+  Diary diary;
+  set.AddListener(&diary);
+  auto flight = set.Start(0, 10, At(0));
+  const std::shared_ptr<Endpoint> old = set.at(0).endpoint;
+  ASSERT_TRUE(set.Remove("r1").ok());
+  EXPECT_EQ(diary.Take(), (Notes{"r1 gone", "r1 removed"}));
+  ASSERT_TRUE(set.Add({.id = "r1"}).ok()) << "the id is free at once";
+  EXPECT_EQ(set.Find("r1")->members, std::vector<ReplicaNumber>{2});
+  flight.PrefillDone();
+  flight = {};
+  EXPECT_EQ(diary.Take(), (Notes{"r1 added", "r1 freed"}));
+  ASSERT_TRUE(set.Add({.id = "r3"}).ok());
+  EXPECT_EQ(set.Find("r3")->members, std::vector<ReplicaNumber>{0});
+  set.ApplyProbe(*old, OkStatus(), At(1));  // a probe that was under way when it went
+  EXPECT_FALSE(set.at(0).view.healthy);
+}
+
+TEST(ReplicaSet, RanksAreMembersOfOneReplica) {
+  ReplicaSet set{HealthOptions()};
+  ASSERT_TRUE(set.Add({.id = "a", .ranks = 2, .first_rank = 4, .max_concurrency = 3}).ok());
+  ASSERT_TRUE(set.Add({.id = "b"}).ok());
+  ASSERT_EQ(set.size(), 3u);
+  EXPECT_EQ(set.at(0).view.rank, 4u);
+  EXPECT_EQ(set.at(1).view.rank, 5u);
+  EXPECT_EQ(set.at(2).view.rank, std::nullopt);
+  set.ApplyProbe(*set.at(1).endpoint, OkStatus(), At(0));
+  EXPECT_EQ(set.usable_count(), 2u) << "one server, one health";
+  std::vector<ReplicaSet::Flight> flights;
+  for (const ReplicaNumber n : {0u, 0u, 1u}) {
+    EXPECT_TRUE(set.at(1).has_room());
+    flights.push_back(set.Start(n, 0, At(0)));
+  }
+  EXPECT_EQ(set.at(0).view.in_flight, 2u);
+  EXPECT_FALSE(set.at(0).has_room()) << "the limit is the server's";
+  EXPECT_FALSE(set.at(1).has_room());
+  flights.pop_back();
+  EXPECT_TRUE(set.at(1).has_room());
+  ASSERT_TRUE(set.Remove("a").ok());
+  EXPECT_EQ(set.numbers(), std::vector<ReplicaNumber>{2});
+}
+
+TEST(ReplicaSet, OnTrialItGetsFewRequestsAtOnceAndItsReturnIsTold) {
+  Set set(2);
+  set.Probe(0);
+  set.Probe(1);
+  Diary diary;
+  set.AddListener(&diary);
+  int rooms = 0;
+  set.SetOnRoom([&] { ++rooms; });
+  set.ApplyConnectFailure(0, UnavailableError("refused"), At(10));
+  EXPECT_EQ(rooms, 0);
+  set.Probe(0, OkStatus(), At(20));
+  EXPECT_EQ(diary.Take(), (Notes{"r1 ejected", "r1 readmitted", "r1 trial"}));
+  EXPECT_EQ(rooms, 1) << "who waits may look again";
+  std::vector<ReplicaSet::Flight> flights;
+  while (set.at(0).has_room()) flights.push_back(set.Start(0, 0, At(20)));
+  EXPECT_EQ(flights.size(), Health::kTrialRequests);
+  for (auto& f : flights) {
+    set.ApplyReply(0, Health::Reply::kGood, "", At(30));
+    f = {};
+  }
+  EXPECT_EQ(diary.Take(), Notes{"r1 up"});
+}
+
+TEST(ReplicaSet, TheLastUsableReplicaIsNotPutOutByWhatItSays) {
+  Set set(2);
+  set.Probe(0);
+  set.Probe(1);
+  for (const ReplicaNumber n : {0u, 1u}) {
+    for (int i = 0; i < 20; ++i) set.ApplyReply(n, Health::Reply::kServerError, "500", At(1));
+  }
+  EXPECT_EQ(set.State(0), "ejected");
+  EXPECT_EQ(set.State(1), "up") << "its errors are better answers than ours";
+}
+
+TEST(ReplicaSet, ComingAndGoingLeavesNothingBehind) {
+  Set set(1);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(set.Add({.id = "x", .ranks = 8}).ok());
+    auto flight = set.Start(set.Find("x")->members[i % 8], 0, At(i));
+    ASSERT_TRUE(set.Remove("x").ok());
+  }
+  ASSERT_TRUE(set.Add({.id = "y"}).ok());
+  EXPECT_EQ(set.Find("y")->members, std::vector<ReplicaNumber>{1});
+}
+
+}  // namespace
+}  // namespace ember::router
