@@ -50,7 +50,7 @@ struct Flags {
   size_t max_in_flight = 4096;
   size_t max_connections = 10000;
   size_t max_body_mib = 64;
-  size_t index_blocks = 1u << 20;
+  size_t index_mib = 64;
   int connect_timeout_ms = 2000;
   int first_byte_timeout_ms = 600000;
   int idle_timeout_ms = 600000;
@@ -67,7 +67,7 @@ void Declare(CLI::App& app, Flags& f) {
   option("--grpc", f.grpc, "gRPC address for status and health; \"off\": none");
   app.add_option("--replica", f.replicas,
                  "ID,http=HOST:PORT[,grpc=HOST:PORT]: an engine, and its agent's gRPC port; repeat "
-                 "for each, at most 64");
+                 "for each, at most 512");
   option("--policy", f.policy, "policy of requests that name none");
   option("--max-retries", f.max_retries, "other replicas tried before the first byte of a reply")
       ->check(CLI::Range(0, 16));
@@ -77,9 +77,9 @@ void Declare(CLI::App& app, Flags& f) {
       ->check(CLI::Range(size_t{1}, size_t{1} << 20));
   option("--max-body-mib", f.max_body_mib, "largest request body; more gets 413")
       ->check(CLI::Range(size_t{1}, size_t{1024}));
-  option("--index-blocks", f.index_blocks,
-         "blocks that the prefix index may know (about 110 B each)")
-      ->check(CLI::Range(size_t{1024}, size_t{1} << 28));
+  option("--index-mib", f.index_mib,
+         "memory of the prefix index, which is about 48 B for each block that it knows")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 18));
   const auto milliseconds_option = [&](const char* name, int& value, const char* help) {
     option(name, value, help)->check(CLI::Range(1, 86'400'000));
   };
@@ -143,7 +143,7 @@ Result<Config> Interpret(const Flags& f) {
   s.server.max_connections = f.max_connections;
   s.router.max_retries = f.max_retries;
   s.max_in_flight = f.max_in_flight;
-  s.index_blocks = f.index_blocks;
+  s.index_bytes = f.index_mib << 20;
   s.forwarder.connect_timeout = milliseconds(f.connect_timeout_ms);
   s.forwarder.first_byte_timeout = milliseconds(f.first_byte_timeout_ms);
   s.forwarder.idle_timeout = milliseconds(f.idle_timeout_ms);

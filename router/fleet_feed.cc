@@ -15,17 +15,17 @@ void FleetFeed::OnSnapshot(ReplicaNumber replica, AgentSnapshot snapshot) {
   replicas_.ApplySnapshot(replica, snapshot, SteadyClock().Now());
   if (m.view.ns != before) tokenizer_.Forget();
   if (snapshot.ns) {
-    index_.Reset(replica, *snapshot.ns, std::move(snapshot.held));
+    index_.Reset(m.holder, std::move(snapshot.held));
   } else {
-    index_.RemoveReplica(replica);
+    index_.ClearHolder(m.holder);
   }
   metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
   spdlog::info("replica {}: agent connected, model \"{}\", {} blocks held", m.config.id,
-               m.endpoint->model, index_.blocks_held(replica));
+               m.endpoint->model, index_.blocks_held(m.holder));
 }
 
 void FleetFeed::OnHeld(ReplicaNumber replica, HeldChain held) {
-  index_.SetHeld(replica, std::move(held));
+  index_.SetHeld(replicas_.at(replica).holder, std::move(held));
   metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
 }
 
@@ -37,11 +37,14 @@ void FleetFeed::OnLost(ReplicaNumber replica, const Status& why) {
   if (replicas_.at(replica).endpoint->agent_connected) {
     spdlog::warn("replica {}: agent lost: {}", replicas_.at(replica).config.id, why.ToString());
   }
-  index_.RemoveReplica(replica);
+  index_.ClearHolder(replicas_.at(replica).holder);
   replicas_.ApplyLost(replica);
 }
 
 void FleetFeed::OnAdded(const Endpoint& endpoint) {
+  for (const ReplicaNumber n : endpoint.members) {
+    replicas_.at(n).holder = index_.AddHolder(HolderKind::kReplica);
+  }
   spdlog::info("replica {} at {} joins", endpoint.config.id, endpoint.config.http.ToString());
 }
 
@@ -59,10 +62,15 @@ void FleetFeed::OnReadmitted(const Endpoint& endpoint) {
   if (!endpoint.agent_connected) ForgetHeld(endpoint);
 }
 
-void FleetFeed::OnRemoved(const Endpoint& endpoint) { ForgetHeld(endpoint); }
+void FleetFeed::OnRemoved(const Endpoint& endpoint) {
+  for (const ReplicaNumber n : endpoint.members) {
+    index_.RemoveHolder(std::exchange(replicas_.at(n).holder, kNoHolder));
+  }
+  metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
+}
 
 void FleetFeed::ForgetHeld(const Endpoint& endpoint) {
-  for (const ReplicaNumber n : endpoint.members) index_.RemoveReplica(n);
+  for (const ReplicaNumber n : endpoint.members) index_.ClearHolder(replicas_.at(n).holder);
   metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
 }
 

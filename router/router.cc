@@ -133,14 +133,16 @@ void Router::Match(const Routing& routing, std::vector<Candidate>* candidates,
                    PolicyInput* input) const {
   if (routing.prompt == nullptr) return;
   const TokenizedPrompt& prompt = *routing.prompt;
-  const PrefixLookup found = parts_.index->Lookup(prompt.ns, prompt.chain);
+  const PrefixLookup found = parts_.index->Lookup(prompt.chain);
   const auto tokens = [&](uint64_t blocks, const Replica& r) {
     return static_cast<uint32_t>(
         std::min<uint64_t>(blocks * r.tokens_per_block, prompt.token_count));
   };
   for (Candidate& c : *candidates) {
     if (c.replica->ns != prompt.ns || !routing.options.use_cache) continue;
-    c.match.device_tokens = tokens(found.replica_blocks[c.number], *c.replica);
+    const HolderMatch held = found.Of(parts_.replicas->at(c.number).holder);
+    c.match.device_tokens = tokens(held.device_blocks, *c.replica);
+    c.match.any_tier_tokens = tokens(held.any_tier_blocks, *c.replica);
     if (routing.options.use_store) input->store_tokens = tokens(found.store_blocks, *c.replica);
   }
   input->tokens_known = true;
@@ -188,13 +190,14 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   attempt.flight = &flight;
   routing->tried.push_back(member.endpoint->members.front());
   attempt.may_retry = MayRetry(*routing);
+  const HolderId holder = parts_.replicas->at(replica).holder;
   PrefixIndex::Presumption presumed = 0;
   if (routing->prompt != nullptr) {
-    presumed = parts_.index->Presume(replica, routing->prompt->ns, routing->prompt->chain);
+    presumed = parts_.index->Presume(holder, routing->prompt->chain);
     parts_.metrics->index_blocks.Set(static_cast<double>(parts_.index->blocks()));
   }
   AttemptResult result = co_await parts_.forwarder->Forward(request, writer, attempt);
-  parts_.index->Settle(replica, presumed);
+  parts_.index->Settle(holder, presumed);
   CorrectStore(*routing, cost, result);
   AttemptRecord& tried = record.attempts.back();
   tried.sent_at = result.relay.started_at;
@@ -214,8 +217,7 @@ void Router::CorrectStore(const Routing& routing, const CandidateCost* cost,
   const uint32_t per_block = parts_.replicas->at(routing.chosen).view.tokens_per_block;
   const uint64_t expected = uint64_t{cost->local_tokens} + cost->remote_tokens;
   if (per_block == 0 || *result.cached_tokens + per_block > expected) return;
-  parts_.index->ForgetStored(routing.prompt->ns, routing.prompt->chain,
-                             *result.cached_tokens / per_block);
+  parts_.index->ForgetStored(routing.prompt->chain, *result.cached_tokens / per_block);
 }
 
 asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* routing,

@@ -26,7 +26,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
               return upstream;
             }()),
       replicas_(options_.health),
-      index_(options_.index_blocks),
+      index_({.max_bytes = options_.index_bytes, .seed = random_.Next()}),
       metrics_(registry_),
       tokenizer_(replicas_, agents, registry_, options_.tokenizer),
       forwarder_(pool_, replicas_, metrics_, options_.forwarder),

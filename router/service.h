@@ -27,7 +27,7 @@ struct ServiceOptions {
   EngineTokenizerOptions tokenizer;
   RouterOptions router;
   size_t max_in_flight = 4096;
-  size_t index_blocks = 1u << 20;
+  size_t index_bytes = 64u << 20;
   size_t explained_requests = 512;
   HealthOptions health;
   std::string health_path = "/health";

@@ -8,7 +8,8 @@
 
 #include "proto/base/status.h"
 #include "proto/model/routing.h"
-#include "router/index/prefix_index.h"
+#include "router/fleet/replica_number.h"
+#include "router/index/held_chain.h"
 
 namespace ember::router {
 

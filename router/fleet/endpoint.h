@@ -8,7 +8,7 @@
 
 #include "router/fleet/health.h"
 #include "router/fleet/replica_config.h"
-#include "router/index/prefix_index.h"
+#include "router/fleet/replica_number.h"
 
 namespace ember::router {
 

@@ -22,6 +22,7 @@
 #include "router/fleet/agent_event.h"
 #include "router/fleet/endpoint.h"
 #include "router/fleet/replica_listener.h"
+#include "router/index/holder.h"
 
 namespace ember::router {
 
@@ -46,7 +47,8 @@ class ReplicaSet {
     const uint32_t rank;  // as the engine numbers it; 0 when it has none
     Replica view;         // what policies see; kept up to date
     ReplicaTotals totals;
-    double service_ms = 0;  // moving average of a request's time there after its prefill
+    HolderId holder = kNoHolder;  // as the index knows it
+    double service_ms = 0;        // moving average of a request's time there after its prefill
     uint32_t under_way() const { return static_cast<uint32_t>(flights.size()); }
     // Usable, and neither over its limit nor still to prove itself with what it has.
     bool has_room() const;

@@ -76,7 +76,7 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
                                .agent_connected = m.endpoint->agent_connected,
                                .load = m.view.load,
                                .under_way = m.under_way(),
-                               .blocks_held = index.blocks_held(n),
+                               .blocks_held = index.blocks_held(m.holder),
                                .load_tokens_per_ms = m.view.load_tokens_per_ms,
                                .prefill = m.view.prefill,
                                .totals = m.totals});

@@ -6,171 +6,280 @@
 namespace ember::router {
 namespace {
 
-// A replica with more unfinished requests than this is presumed to hold only the newest ones.
-constexpr size_t kMaxPresumedPerReplica = 256;
-// What one replica may claim to hold, so that a broken report cannot take the memory.
-constexpr size_t kMaxSlotsPerReplica = 1024;
+constexpr size_t kMaxPresumedPerHolder = 256;
+constexpr size_t kMaxSlotsPerHolder = 1024;
+constexpr uint8_t kPresumedBit = 8;
+constexpr uint8_t kDeviceBits = 1 | kPresumedBit;
+constexpr size_t kBytesPerBlock = 256;
 
-uint64_t BitOf(ReplicaNumber replica) { return uint64_t{1} << replica; }
+uint8_t TierBit(HolderTier tier) { return static_cast<uint8_t>(1u << static_cast<uint8_t>(tier)); }
 
 }  // namespace
 
-void PrefixIndex::Reset(ReplicaNumber replica, const NamespaceId& ns, std::vector<HeldChain> held) {
-  RemoveReplica(replica);
-  replicas_.at(replica).ns = ns;
-  for (HeldChain& chain : held) SetHeld(replica, std::move(chain));
+PrefixIndex::PrefixIndex(const PrefixIndexOptions& options)
+    : options_(options),
+      max_blocks_(options.max_bytes / kBytesPerBlock),
+      holders_(kMaxHolders + 1) {
+  holders_[kPresumedStore] = {.used = true, .kind = HolderKind::kStoreNode};
 }
 
-void PrefixIndex::SetHeld(ReplicaNumber replica, HeldChain held) {
-  ReplicaBlocks& r = replicas_.at(replica);
-  if (!r.ns) return;
-  if (held.blocks.size() > max_blocks_) held.blocks.resize(max_blocks_);
-  const auto slot = r.slots.find(held.slot);
-  if (slot == r.slots.end() && r.slots.size() >= kMaxSlotsPerReplica) return;
-  BlockChain old = slot == r.slots.end() ? BlockChain{} : std::move(slot->second);
-  if (held.blocks.empty()) {
-    if (slot != r.slots.end()) r.slots.erase(slot);
-  } else {
-    Add(replica, *r.ns, held.blocks, true);
-    r.slots[held.slot] = std::move(held.blocks);
+HolderId PrefixIndex::AddHolder(HolderKind kind) {
+  for (size_t h = 0; h < kMaxHolders; ++h) {
+    if (holders_[h].used) continue;
+    holders_[h] = {.used = true, .kind = kind};
+    return static_cast<HolderId>(h);
   }
-  Drop(replica, *r.ns, old);
-  DropPresumed(replica, true);
+  return kNoHolder;
 }
 
-void PrefixIndex::RemoveReplica(ReplicaNumber replica) {
-  ReplicaBlocks& r = replicas_.at(replica);
-  const auto slots = std::exchange(r.slots, {});
-  DropPresumed(replica, false);
-  for (const auto& [slot, chain] : slots) Drop(replica, *r.ns, chain);
-  r.ns.reset();
+void PrefixIndex::RemoveHolder(HolderId holder) {
+  if (!Known(holder)) return;
+  ClearHolder(holder);
+  holders_.at(holder).used = false;
 }
 
-PrefixIndex::Presumption PrefixIndex::Presume(ReplicaNumber replica, const NamespaceId& ns,
-                                              BlockChain chain) {
-  ReplicaBlocks& r = replicas_.at(replica);
-  if (chain.size() > max_blocks_) chain.resize(max_blocks_);
-  Add(replica, ns, chain, false);
-  r.presumed.push_back({next_presumption_, ns, std::move(chain)});
-  if (r.presumed.size() > kMaxPresumedPerReplica) {
-    const Presumed oldest = std::move(r.presumed.front());
-    r.presumed.pop_front();
-    Drop(replica, oldest.ns, oldest.chain);
-  }
-  return next_presumption_++;
-}
-
-void PrefixIndex::Settle(ReplicaNumber replica, Presumption presumption) {
-  for (Presumed& p : replicas_.at(replica).presumed) {
-    if (p.id == presumption) p.settled = true;
-  }
-}
-
-void PrefixIndex::ForgetStored(const NamespaceId& ns, std::span<const BlockHash> chain,
-                               size_t from) {
-  for (size_t i = from; i < chain.size(); ++i) {
-    const auto it = entries_.find({ns, chain[i]});
-    if (it == entries_.end()) continue;
-    it->second.in_store = false;
-    if (it->second.holders == 0) Erase(it);
-  }
-}
-
-PrefixLookup PrefixIndex::Lookup(const NamespaceId& ns, std::span<const BlockHash> chain) {
-  PrefixLookup found;
-  uint64_t alive = ~uint64_t{0};
-  bool in_store = true;
-  size_t matched = 0;
-  for (; matched < chain.size(); ++matched) {
-    const auto it = entries_.find({ns, chain[matched]});
-    const uint64_t holders = it == entries_.end() ? 0 : it->second.holders & alive;
-    in_store = in_store && it != entries_.end() && it->second.in_store;
-    // A holder that drops out here has exactly `matched` blocks.
-    for (uint64_t gone = matched == 0 ? 0 : alive & ~holders; gone != 0; gone &= gone - 1) {
-      found.replica_blocks[static_cast<size_t>(__builtin_ctzll(gone))] =
-          static_cast<uint32_t>(matched);
-    }
-    alive = holders;
-    if (in_store) found.store_blocks = static_cast<uint32_t>(matched + 1);
-    if (alive == 0 && !in_store) break;
-  }
-  if (matched == 0) return found;
-  for (; alive != 0; alive &= alive - 1) {
-    found.replica_blocks[static_cast<size_t>(__builtin_ctzll(alive))] =
-        static_cast<uint32_t>(matched);
-  }
-  // From the end to the start, so that a chain's start is always younger than its end.
-  for (size_t i = matched; i-- > 0;) {
-    use_.splice(use_.begin(), use_, entries_.find({ns, chain[i]})->second.use);
-  }
-  return found;
-}
-
-void PrefixIndex::Add(ReplicaNumber replica, const NamespaceId& ns, const BlockChain& chain,
-                      bool reported) {
-  for (size_t i = chain.size(); i-- > 0;) {
-    const BlockKey key{ns, chain[i]};
-    auto [it, inserted] = entries_.try_emplace(key);
-    if (inserted) {
-      use_.push_front(key);
-      it->second.use = use_.begin();
+void PrefixIndex::ClearHolder(HolderId holder) {
+  if (!Known(holder)) return;
+  Holder& h = holders_.at(holder);
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    it->second.holders.erase(holder);
+    if (it->second.holders.empty()) {
+      use_.erase(it->second.use);
+      it = entries_.erase(it);
     } else {
-      use_.splice(use_.begin(), use_, it->second.use);
+      ++it;
     }
-    if ((it->second.holders & BitOf(replica)) == 0) ++replicas_.at(replica).blocks_held;
-    it->second.holders |= BitOf(replica);
-    it->second.in_store |= reported;
+  }
+  h = {.used = true, .kind = h.kind};
+}
+
+void PrefixIndex::Store(HolderId holder, HolderTier tier, std::optional<EngineKey>,
+                        std::span<const EngineKey> keys, std::span<const BlockHash> hashes) {
+  if (!Known(holder)) return;
+  DropPresumed(holder, true);
+  Holder& h = holders_.at(holder);
+  for (size_t i = std::min(keys.size(), hashes.size()); i-- > 0;) {
+    const auto key = static_cast<uint64_t>(keys[i]);
+    const auto known = h.keys.find(key);
+    if (known != h.keys.end() && known->second != hashes[i]) Drop(holder, known->second, 7);
+    h.keys[key] = hashes[i];
+    Add(holder, hashes[i], TierBit(tier));
   }
   Evict();
 }
 
-bool PrefixIndex::StillHeld(const ReplicaBlocks& blocks, const NamespaceId& ns,
-                            const BlockHash& hash, size_t position) const {
-  const auto has = [&](const BlockChain& c) { return position < c.size() && c[position] == hash; };
-  if (blocks.ns == ns) {
-    for (const auto& [slot, chain] : blocks.slots) {
-      if (has(chain)) return true;
+void PrefixIndex::Remove(HolderId holder, HolderTier tier, std::span<const EngineKey> keys) {
+  if (!Known(holder)) return;
+  DropPresumed(holder, true);
+  Holder& h = holders_.at(holder);
+  for (const EngineKey key : keys) {
+    const auto known = h.keys.find(static_cast<uint64_t>(key));
+    if (known == h.keys.end()) continue;
+    Drop(holder, known->second, TierBit(tier));
+    if ((TiersOf(holder, known->second) & 7) == 0) h.keys.erase(known);
+  }
+}
+
+std::optional<BlockHash> PrefixIndex::HashOf(HolderId holder, EngineKey key) const {
+  if (!Known(holder)) return std::nullopt;
+  const Holder& h = holders_.at(holder);
+  const auto known = h.keys.find(static_cast<uint64_t>(key));
+  if (known == h.keys.end() || (TiersOf(holder, known->second) & 7) == 0) return std::nullopt;
+  return known->second;
+}
+
+void PrefixIndex::StoreBlock(HolderId holder, HolderTier tier, const BlockHash& hash) {
+  if (!Known(holder)) return;
+  Add(holder, hash, TierBit(tier));
+  Evict();
+}
+
+void PrefixIndex::RemoveBlock(HolderId holder, HolderTier tier, const BlockHash& hash) {
+  if (!Known(holder)) return;
+  Drop(holder, hash, TierBit(tier));
+}
+
+void PrefixIndex::ForgetStored(std::span<const BlockHash> chain, size_t from) {
+  for (size_t i = from; i < chain.size(); ++i) Drop(kPresumedStore, chain[i], 0xff);
+}
+
+void PrefixIndex::Reset(HolderId holder, std::vector<HeldChain> held) {
+  if (!Known(holder)) return;
+  ClearHolder(holder);
+  holders_.at(holder).reported = true;
+  for (HeldChain& chain : held) SetHeld(holder, std::move(chain));
+}
+
+void PrefixIndex::SetHeld(HolderId holder, HeldChain held) {
+  if (!Known(holder)) return;
+  Holder& h = holders_.at(holder);
+  if (!h.reported) return;
+  const auto slot = h.slots.find(held.slot);
+  if (slot == h.slots.end() && h.slots.size() >= kMaxSlotsPerHolder) return;
+  if (held.blocks.size() > max_blocks_) held.blocks.resize(max_blocks_);
+  const BlockChain old = slot == h.slots.end() ? BlockChain{} : std::move(slot->second);
+  for (size_t i = held.blocks.size(); i-- > 0;) {
+    Add(holder, held.blocks[i], 1);
+    if (options_.presume_stored) Add(kPresumedStore, held.blocks[i], 1);
+  }
+  h.slots[held.slot] = std::move(held.blocks);
+  DropChain(holder, old, 1);
+  DropPresumed(holder, true);
+  Evict();
+}
+
+PrefixIndex::Presumption PrefixIndex::Presume(HolderId holder, BlockChain chain) {
+  if (!Known(holder)) return 0;
+  Holder& h = holders_.at(holder);
+  if (chain.size() > max_blocks_) chain.resize(max_blocks_);
+  for (size_t i = chain.size(); i-- > 0;) Add(holder, chain[i], kPresumedBit);
+  h.presumed.push_back({next_presumption_, std::move(chain)});
+  if (h.presumed.size() > kMaxPresumedPerHolder) {
+    const Presumed oldest = std::move(h.presumed.front());
+    h.presumed.pop_front();
+    DropChain(holder, oldest.chain, kPresumedBit);
+  }
+  Evict();
+  return next_presumption_++;
+}
+
+void PrefixIndex::Settle(HolderId holder, Presumption presumption) {
+  if (!Known(holder)) return;
+  for (Presumed& p : holders_.at(holder).presumed) {
+    if (p.id == presumption) p.settled = true;
+  }
+}
+
+PrefixLookup PrefixIndex::Lookup(std::span<const BlockHash> chain,
+                                 uint32_t blocks_per_segment) const {
+  PrefixLookup found;
+  std::map<HolderId, HolderMatch> matches;
+  bool in_store = true;
+  for (size_t i = 0; i < chain.size(); ++i) {
+    const auto it = entries_.find(chain[i]);
+    bool stored = false;
+    if (it != entries_.end()) {
+      use_.splice(use_.begin(), use_, it->second.use);
+      for (const auto& [holder, tiers] : it->second.holders) {
+        stored = stored || holders_[holder].kind == HolderKind::kStoreNode;
+        if (holders_[holder].kind == HolderKind::kStoreNode) continue;
+        if (i == 0) matches[holder].holder = holder;
+        const auto m = matches.find(holder);
+        if (m == matches.end() || m->second.any_tier_blocks != i) continue;
+        m->second.any_tier_blocks = static_cast<uint32_t>(i + 1);
+        if (m->second.device_blocks == i && (tiers & kDeviceBits) != 0) ++m->second.device_blocks;
+      }
     }
+    if ((i + 1) % blocks_per_segment != 0) continue;
+    in_store = in_store && stored;
+    if (in_store) found.store_blocks = static_cast<uint32_t>(i + 1);
   }
-  return std::any_of(blocks.presumed.begin(), blocks.presumed.end(),
-                     [&](const Presumed& p) { return p.ns == ns && has(p.chain); });
+  for (const auto& [holder, match] : matches) found.holders.push_back(match);
+  return found;
 }
 
-void PrefixIndex::Drop(ReplicaNumber replica, const NamespaceId& ns, const BlockChain& chain) {
-  ReplicaBlocks& r = replicas_.at(replica);
+std::vector<GroupMatch> PrefixIndex::LookupGroups(std::span<const GroupChain> groups) const {
+  std::vector<GroupMatch> found;
+  if (groups.empty()) return found;
+  for (size_t h = 0; h < kMaxHolders; ++h) {
+    const auto id = static_cast<HolderId>(h);
+    if (!holders_[h].used || holders_[h].kind != HolderKind::kReplica) continue;
+    const auto longest = [&](Tiers wanted) -> uint64_t {
+      uint64_t tokens = UINT64_MAX;
+      const auto held = [&](const GroupChain& g, uint64_t n) {
+        const uint64_t from = g.window_tokens == 0 || n < g.window_tokens ? 0 : n - g.window_tokens;
+        for (uint64_t i = from / g.tokens_per_block; i < n / g.tokens_per_block; ++i) {
+          if ((TiersOf(id, g.chain[i]) & wanted) == 0) return false;
+        }
+        return true;
+      };
+      for (const GroupChain& g : groups) {
+        tokens = std::min<uint64_t>(tokens, uint64_t{g.chain.size()} * g.tokens_per_block);
+      }
+      for (; tokens > 0; --tokens) {
+        if (std::all_of(groups.begin(), groups.end(), [&](const GroupChain& g) {
+              return tokens % g.tokens_per_block == 0 && held(g, tokens);
+            })) {
+          break;
+        }
+      }
+      return tokens;
+    };
+    const GroupMatch match{id, longest(kDeviceBits), longest(0xff)};
+    if (match.any_tier_tokens > 0) found.push_back(match);
+  }
+  return found;
+}
+
+size_t PrefixIndex::blocks_held(HolderId holder) const {
+  return !Known(holder) ? 0 : holders_.at(holder).blocks;
+}
+
+size_t PrefixIndex::bytes() const { return entries_.size() * kBytesPerBlock; }
+
+PrefixIndex::Tiers PrefixIndex::TiersOf(HolderId holder, const BlockHash& hash) const {
+  const auto it = entries_.find(hash);
+  if (it == entries_.end()) return 0;
+  const auto h = it->second.holders.find(holder);
+  return h == it->second.holders.end() ? 0 : h->second;
+}
+
+void PrefixIndex::Add(HolderId holder, const BlockHash& hash, Tiers tiers) {
+  auto [it, inserted] = entries_.try_emplace(hash);
+  if (inserted) {
+    use_.push_front(hash);
+    it->second.use = use_.begin();
+  } else {
+    use_.splice(use_.begin(), use_, it->second.use);
+  }
+  Tiers& own = it->second.holders[holder];
+  if (own == 0) ++holders_[holder].blocks;
+  own |= tiers;
+}
+
+void PrefixIndex::Drop(HolderId holder, const BlockHash& hash, Tiers tiers) {
+  const auto it = entries_.find(hash);
+  if (it == entries_.end()) return;
+  const auto h = it->second.holders.find(holder);
+  if (h == it->second.holders.end()) return;
+  h->second &= static_cast<Tiers>(~tiers);
+  if (h->second != 0) return;
+  --holders_[holder].blocks;
+  it->second.holders.erase(h);
+  if (!it->second.holders.empty()) return;
+  use_.erase(it->second.use);
+  entries_.erase(it);
+}
+
+void PrefixIndex::DropChain(HolderId holder, const BlockChain& chain, Tiers tiers) {
+  const Holder& h = holders_.at(holder);
   for (size_t i = chain.size(); i-- > 0;) {
-    if (StillHeld(r, ns, chain[i], i)) continue;
-    const auto it = entries_.find({ns, chain[i]});
-    if (it == entries_.end() || (it->second.holders & BitOf(replica)) == 0) continue;
-    it->second.holders &= ~BitOf(replica);
-    --r.blocks_held;
-    if (it->second.holders == 0 && !it->second.in_store) Erase(it);
+    const auto has = [&](const BlockChain& c) { return i < c.size() && c[i] == chain[i]; };
+    const bool still = tiers == kPresumedBit
+                           ? std::any_of(h.presumed.begin(), h.presumed.end(),
+                                         [&](const Presumed& p) { return has(p.chain); })
+                           : std::any_of(h.slots.begin(), h.slots.end(),
+                                         [&](const auto& slot) { return has(slot.second); });
+    if (!still) Drop(holder, chain[i], tiers);
   }
 }
 
-void PrefixIndex::DropPresumed(ReplicaNumber replica, bool settled_only) {
-  ReplicaBlocks& r = replicas_.at(replica);
+void PrefixIndex::DropPresumed(HolderId holder, bool settled_only) {
   std::vector<Presumed> gone;
-  std::erase_if(r.presumed, [&](Presumed& p) {
+  std::erase_if(holders_.at(holder).presumed, [&](Presumed& p) {
     if (settled_only && !p.settled) return false;
     gone.push_back(std::move(p));
     return true;
   });
-  for (const Presumed& p : gone) Drop(replica, p.ns, p.chain);
-}
-
-void PrefixIndex::Erase(std::unordered_map<BlockKey, Entry>::iterator it) {
-  use_.erase(it->second.use);
-  entries_.erase(it);
+  for (const Presumed& p : gone) DropChain(holder, p.chain, kPresumedBit);
 }
 
 void PrefixIndex::Evict() {
   while (entries_.size() > max_blocks_) {
     const auto it = entries_.find(use_.back());
-    for (uint64_t holders = it->second.holders; holders != 0; holders &= holders - 1) {
-      --replicas_[static_cast<size_t>(__builtin_ctzll(holders))].blocks_held;
-    }
-    Erase(it);
+    for (const auto& [holder, tiers] : it->second.holders) --holders_[holder].blocks;
+    use_.pop_back();
+    entries_.erase(it);
     ++evictions_;
   }
 }

@@ -61,7 +61,7 @@ TEST(Config, WrongFlagsAreToldInOneLine) {
 
 TEST(Config, NoMoreReplicasThanTheIndexCanTell) {
   std::vector<std::string> flags;
-  for (int i = 0; i < 65; ++i) flags.push_back("--replica=r" + std::to_string(i) + ",http=a:1");
+  for (int i = 0; i <= 512; ++i) flags.push_back("--replica=r" + std::to_string(i) + ",http=a:1");
   std::vector<const char*> arguments;
   for (const std::string& flag : flags) arguments.push_back(flag.c_str());
   EXPECT_FALSE(Parse(arguments).ok());

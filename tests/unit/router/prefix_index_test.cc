@@ -10,10 +10,11 @@
 namespace ember::router {
 namespace {
 
-NamespaceId Ns(uint8_t n) {
-  NamespaceId id;
-  id.bytes.fill(std::byte{n});
-  return id;
+PrefixIndexOptions Roomy() { return {.max_bytes = 64 << 20, .seed = 7}; }
+
+// An index with `n` replicas, whose numbers are 0 to n - 1.
+void AddReplicas(PrefixIndex& index, int n) {
+  for (int i = 0; i < n; ++i) EXPECT_EQ(index.AddHolder(HolderKind::kReplica), i);
 }
 
 // The chain that spells `text`: block i's hash stands for the first i + 1 letters.
@@ -29,125 +30,153 @@ BlockChain Chain(const std::string& text) {
   return chain;
 }
 
+// A chain of random blocks, the same for the same number.
+BlockChain Numbered(uint64_t number, size_t blocks) {
+  SeededRandom random(number * 7919 + 1);
+  BlockChain chain(blocks);
+  for (BlockHash& h : chain) {
+    const uint64_t words[] = {random.Next(), random.Next()};
+    std::memcpy(h.bytes.data(), words, sizeof words);
+  }
+  return chain;
+}
+
+// As an engine's event whose keys are the hashes' first bytes.
+void StoreAll(PrefixIndex& index, HolderId holder, const BlockChain& chain) {
+  std::vector<EngineKey> keys(chain.size());
+  for (size_t i = 0; i < chain.size(); ++i) std::memcpy(&keys[i], chain[i].bytes.data(), 8);
+  index.Store(holder, HolderTier::kDevice, std::nullopt, keys, chain);
+}
+
 TEST(PrefixIndex, FindsTheLongestPrefixOfEachHolder) {
-  PrefixIndex index(1000);
-  index.Reset(1, Ns(1), {{0, Chain("abcd")}});
-  index.Reset(2, Ns(1), {{0, Chain("abxy")}, {1, Chain("abc")}});
-  const PrefixLookup found = index.Lookup(Ns(1), Chain("abcdef"));
-  EXPECT_EQ(found.replica_blocks[1], 4u);
-  EXPECT_EQ(found.replica_blocks[2], 3u);
-  EXPECT_EQ(found.replica_blocks[0], 0u);
+  PrefixIndex index(Roomy());
+  AddReplicas(index, 5);
+  index.Reset(1, {{0, Chain("abcd")}});
+  index.Reset(2, {{0, Chain("abxy")}, {1, Chain("abc")}});
+  const PrefixLookup found = index.Lookup(Chain("abcdef"));
+  EXPECT_EQ(found.Of(1).device_blocks, 4u);
+  EXPECT_EQ(found.Of(2).device_blocks, 3u);
+  EXPECT_EQ(found.Of(0).device_blocks, 0u);
   EXPECT_EQ(found.store_blocks, 4u);
 }
 
 TEST(PrefixIndex, OnlyAnUnbrokenPrefixFromTheStartCounts) {  // A19
-  PrefixIndex index(1000);
-  index.Reset(1, Ns(1), {{0, Chain("A")}});
-  index.Reset(2, Ns(1), {{0, Chain("B")}});
+  PrefixIndex index(Roomy());
+  AddReplicas(index, 5);
+  index.Reset(1, {{0, Chain("A")}});
+  index.Reset(2, {{0, Chain("B")}});
   // "BA" shares no block with "A": the chain contains what stands before.
-  PrefixLookup found = index.Lookup(Ns(1), Chain("BA"));
-  EXPECT_EQ(found.replica_blocks[1], 0u);
-  EXPECT_EQ(found.replica_blocks[2], 1u);
+  PrefixLookup found = index.Lookup(Chain("BA"));
+  EXPECT_EQ(found.Of(1).device_blocks, 0u);
+  EXPECT_EQ(found.Of(2).device_blocks, 1u);
   // Even when a holder has a later block of the very chain, a hole before it ends the match.
   const BlockChain abc = Chain("abc");
-  index.Reset(3, Ns(1), {{0, {abc[0], abc[2]}}});
-  EXPECT_EQ(index.Lookup(Ns(1), abc).replica_blocks[3], 1u);
-  index.Reset(4, Ns(1), {{0, abc}});  // another holder without a hole keeps the walk going
-  EXPECT_EQ(index.Lookup(Ns(1), abc).replica_blocks[3], 1u);
-  EXPECT_EQ(index.Lookup(Ns(1), abc).replica_blocks[4], 3u);
-}
-
-TEST(PrefixIndex, NamespacesDoNotMix) {
-  PrefixIndex index(1000);
-  index.Reset(1, Ns(1), {{0, Chain("abc")}});
-  const PrefixLookup found = index.Lookup(Ns(2), Chain("abc"));
-  EXPECT_EQ(found.replica_blocks[1], 0u);
-  EXPECT_EQ(found.store_blocks, 0u);
+  index.Reset(3, {{0, {abc[0], abc[2]}}});
+  EXPECT_EQ(index.Lookup(abc).Of(3).device_blocks, 1u);
+  index.Reset(4, {{0, abc}});  // another holder without a hole keeps the walk going
+  EXPECT_EQ(index.Lookup(abc).Of(3).device_blocks, 1u);
+  EXPECT_EQ(index.Lookup(abc).Of(4).device_blocks, 3u);
 }
 
 TEST(PrefixIndex, ASlotsNewContentReplacesTheOldButNotWhatAnotherSlotShares) {
-  PrefixIndex index(1000);
-  index.Reset(1, Ns(1), {{0, Chain("abcd")}, {1, Chain("abxy")}});
+  PrefixIndex index(Roomy());
+  AddReplicas(index, 5);
+  index.Reset(1, {{0, Chain("abcd")}, {1, Chain("abxy")}});
   index.SetHeld(1, {0, Chain("zz")});
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 2u);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abxy")).replica_blocks[1], 4u);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).Of(1).device_blocks, 2u);
+  EXPECT_EQ(index.Lookup(Chain("abxy")).Of(1).device_blocks, 4u);
   EXPECT_EQ(index.blocks_held(1), 6u);
   index.SetHeld(1, {1, {}});
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abxy")).replica_blocks[1], 0u);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abxy")).store_blocks, 4u)
-      << "the store is presumed to keep it";
+  EXPECT_EQ(index.Lookup(Chain("abxy")).Of(1).device_blocks, 0u);
+  EXPECT_EQ(index.Lookup(Chain("abxy")).store_blocks, 4u) << "the store is presumed to keep it";
 }
 
 TEST(PrefixIndex, AReplicasEntriesGoWhenItGoes) {
-  PrefixIndex index(1000);
-  index.Reset(1, Ns(1), {{0, Chain("abcd")}});
-  index.Presume(1, Ns(1), Chain("qr"));
-  index.RemoveReplica(1);
+  PrefixIndex index(Roomy());
+  AddReplicas(index, 5);
+  index.Reset(1, {{0, Chain("abcd")}});
+  index.Presume(1, Chain("qr"));
+  index.ClearHolder(1);
   EXPECT_EQ(index.blocks_held(1), 0u);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 0u);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).store_blocks, 4u);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).Of(1).device_blocks, 0u);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).store_blocks, 4u);
   EXPECT_EQ(index.blocks(), 4u) << "what was only presumed is gone altogether";
 }
 
 TEST(PrefixIndex, ADecisionIsPresumedHeldUntilTheReplicaReports) {
-  PrefixIndex index(1000);
-  index.Reset(1, Ns(1), {});
-  const auto p = index.Presume(1, Ns(1), Chain("abcd"));
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 4u);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).store_blocks, 0u);
+  PrefixIndex index(Roomy());
+  AddReplicas(index, 5);
+  index.Reset(1, {});
+  const auto p = index.Presume(1, Chain("abcd"));
+  EXPECT_EQ(index.Lookup(Chain("abcd")).Of(1).device_blocks, 4u);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).store_blocks, 0u);
   index.SetHeld(1, {0, Chain("zz")});  // a report while the request runs: still to come
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 4u);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).Of(1).device_blocks, 4u);
   index.Settle(1, p);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 4u);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).Of(1).device_blocks, 4u);
   index.SetHeld(1, {0, Chain("ab")});  // the report after it: only this much stayed
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 2u);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).Of(1).device_blocks, 2u);
 }
 
-TEST(PrefixIndex, MemoryIsBoundedAndTheOldestChainsLoseTheirEndsFirst) {
-  PrefixIndex index(8);
-  index.Reset(1, Ns(1), {{0, Chain("abcd")}});
-  index.Reset(2, Ns(1), {{0, Chain("wxyz")}});
-  index.Lookup(Ns(1), Chain("abcd"));
-  index.SetHeld(2, {1, Chain("mn")});
-  EXPECT_EQ(index.blocks(), 8u);
-  EXPECT_EQ(index.evictions(), 2u);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 4u);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("wxyz")).replica_blocks[2], 2u);
-  EXPECT_EQ(index.blocks_held(2), 4u);
-  index.SetHeld(2, {2, Chain("0123456789abcdef")});
-  EXPECT_EQ(index.blocks(), 8u);
+TEST(PrefixIndex, MemoryIsBoundedAndTheOldestChainsLoseTheirEndsFirst) {  // D21
+  PrefixIndex index({.max_bytes = 1 << 20, .seed = 7});
+  AddReplicas(index, 3);
+  const BlockChain kept = Numbered(1, 100);
+  std::vector<BlockChain> old;
+  StoreAll(index, 1, kept);
+  for (uint64_t n = 2; n < 2000; ++n) {
+    old.push_back(Numbered(n, 100));
+    StoreAll(index, 2, old.back());
+    ASSERT_EQ(index.Lookup(kept).Of(1).device_blocks, 100u) << n;
+    ASSERT_LE(index.bytes(), 1u << 20);
+  }
+  EXPECT_EQ(index.blocks() + index.evictions(), 1999u * 100);
+  EXPECT_EQ(index.blocks_held(2) + 100, index.blocks());
+  // What is left is the young chains, and of the oldest of those a prefix.
+  uint64_t left = 0;
+  bool younger = false;
+  for (const BlockChain& chain : old) {
+    const uint32_t blocks = index.Lookup(chain).Of(2).device_blocks;
+    if (younger) ASSERT_EQ(blocks, 100u);
+    younger = younger || blocks > 0;
+    left += blocks;
+  }
+  EXPECT_EQ(left, index.blocks_held(2)) << "nothing is kept behind a hole";
 }
 
 TEST(PrefixIndex, WhatTheStoreLackedIsForgottenUntilItIsReportedAgain) {
-  PrefixIndex index(1000);
-  index.Reset(1, Ns(1), {{0, Chain("abcd")}});
-  index.ForgetStored(Ns(1), Chain("abcd"), 2);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).store_blocks, 2u);
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcd")).replica_blocks[1], 4u) << "its holder still has it";
+  PrefixIndex index(Roomy());
+  AddReplicas(index, 5);
+  index.Reset(1, {{0, Chain("abcd")}});
+  index.ForgetStored(Chain("abcd"), 2);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).store_blocks, 2u);
+  EXPECT_EQ(index.Lookup(Chain("abcd")).Of(1).device_blocks, 4u) << "its holder still has it";
   index.SetHeld(1, {1, Chain("abcx")});
-  EXPECT_EQ(index.Lookup(Ns(1), Chain("abcx")).store_blocks, 4u);
-  index.RemoveReplica(1);
-  index.ForgetStored(Ns(1), Chain("abcx"), 0);
+  EXPECT_EQ(index.Lookup(Chain("abcx")).store_blocks, 4u);
+  index.ClearHolder(1);
+  index.ForgetStored(Chain("abcx"), 0);
   EXPECT_EQ(index.blocks(), 0u);
 }
 
 TEST(PrefixIndex, PresumptionsOfAReplicaThatNeverReportsAreBounded) {
-  PrefixIndex index(100000);
-  for (int i = 0; i < 5000; ++i) index.Presume(3, Ns(1), Chain("p" + std::to_string(i)));
+  PrefixIndex index(Roomy());
+  AddReplicas(index, 5);
+  for (int i = 0; i < 5000; ++i) index.Presume(3, Chain("p" + std::to_string(i)));
   EXPECT_LE(index.blocks(), 256u * 5);
 }
 
 TEST(PrefixIndex, NonsenseIsHarmless) {
-  PrefixIndex index(100);
+  PrefixIndex index(Roomy());
+  AddReplicas(index, 6);
   index.SetHeld(1, {0, Chain("abc")});  // before any snapshot
   EXPECT_EQ(index.blocks(), 0u);
   index.Settle(1, 77);
-  index.RemoveReplica(5);
-  EXPECT_EQ(index.Lookup(Ns(1), {}).store_blocks, 0u);
+  index.ClearHolder(5);
+  EXPECT_EQ(index.Lookup({}).store_blocks, 0u);
   const BlockChain a = Chain("a");
-  index.Reset(1, Ns(1), {{0, {a[0], a[0], a[0]}}, {0, Chain("b")}});  // repeats, one slot twice
+  index.Reset(1, {{0, {a[0], a[0], a[0]}}, {0, Chain("b")}});  // repeats, one slot twice
   EXPECT_EQ(index.blocks_held(1), 1u);
-  index.RemoveReplica(1);
+  index.ClearHolder(1);
   EXPECT_EQ(index.blocks_held(1), 0u);
 }
 
@@ -201,18 +230,19 @@ BlockChain RandomChain(SeededRandom& random) {
 TEST(PrefixIndex, AgreesWithTheOracleOnRandomHistories) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SeededRandom random(seed);
-    PrefixIndex index(1 << 20);
+    PrefixIndex index(Roomy());
+    AddReplicas(index, 4);
     Oracle oracle;
     for (int step = 0; step < 600; ++step) {
       const auto r = static_cast<uint32_t>(random.Next() % 4);
       Oracle::Holder& holder = oracle.holders[r];
       switch (random.Next() % 12) {
         case 0:
-          index.Reset(r, Ns(1), {});
+          index.Reset(r, {});
           holder = {.known = true};
           break;
         case 1:
-          index.RemoveReplica(r);
+          index.ClearHolder(r);
           holder = {};
           break;
         case 2:
@@ -229,7 +259,7 @@ TEST(PrefixIndex, AgreesWithTheOracleOnRandomHistories) {
         case 7:
         case 8: {
           const BlockChain chain = RandomChain(random);
-          holder.guesses.push_back({index.Presume(r, Ns(1), chain), chain, false});
+          holder.guesses.push_back({index.Presume(r, chain), chain, false});
           break;
         }
         case 9:
@@ -244,9 +274,9 @@ TEST(PrefixIndex, AgreesWithTheOracleOnRandomHistories) {
           break;
       }
       const BlockChain asked = RandomChain(random);
-      const PrefixLookup found = index.Lookup(Ns(1), asked);
+      const PrefixLookup found = index.Lookup(asked);
       for (uint32_t i = 0; i < 4; ++i) {
-        ASSERT_EQ(found.replica_blocks[i], oracle.Longest(i, asked))
+        ASSERT_EQ(found.Of(i).device_blocks, oracle.Longest(i, asked))
             << "seed " << seed << " step " << step;
       }
       ASSERT_EQ(found.store_blocks, oracle.Stored(asked)) << "seed " << seed << " step " << step;
@@ -256,24 +286,33 @@ TEST(PrefixIndex, AgreesWithTheOracleOnRandomHistories) {
 
 TEST(PrefixIndex, UnderACapItNeverClaimsMoreThanTheOracleAndItsCountsStayTrue) {
   SeededRandom random(11);
-  PrefixIndex index(40);
-  Oracle oracle;
-  for (uint32_t r = 0; r < 4; ++r) {
-    index.Reset(r, Ns(1), {});
-    oracle.holders[r].known = true;
-  }
-  for (int step = 0; step < 5000; ++step) {
+  PrefixIndex index({.max_bytes = 1 << 20, .seed = 7});
+  AddReplicas(index, 4);
+  std::map<std::pair<uint32_t, uint32_t>, BlockChain> slots;
+  for (uint32_t r = 0; r < 4; ++r) index.Reset(r, {});
+  for (int step = 0; step < 3000; ++step) {
     const auto r = static_cast<uint32_t>(random.Next() % 4);
     const auto slot = static_cast<uint32_t>(random.Next() % 3);
-    const BlockChain chain = RandomChain(random), asked = RandomChain(random);
-    index.SetHeld(r, {slot, chain});
-    oracle.Report(r, slot, chain);
-    const PrefixLookup found = index.Lookup(Ns(1), asked);
-    for (uint32_t i = 0; i < 4; ++i) ASSERT_LE(found.replica_blocks[i], oracle.Longest(i, asked));
-    ASSERT_LE(index.blocks(), 40u);
+    // A few trees of prompts: one trunk each, and branches of their own.
+    const uint64_t trunk = random.Next() % 5;
+    BlockChain chain = Numbered(trunk, 100);
+    for (const BlockHash& h :
+         Numbered(1000 * (trunk + 1) + random.Next() % 200, random.Next() % 400))
+      chain.push_back(h);
+    index.SetHeld(static_cast<HolderId>(r), {slot, chain});
+    slots[{r, slot}] = chain;
+    const PrefixLookup found = index.Lookup(chain);
+    for (uint32_t i = 0; i < 4; ++i) {
+      uint32_t longest = 0;
+      for (uint32_t k = 0; k < 3; ++k)
+        longest = std::max(longest, Oracle::Common(slots[{i, k}], chain));
+      ASSERT_LE(found.Of(static_cast<HolderId>(i)).device_blocks, longest);
+    }
+    ASSERT_LE(index.bytes(), 1u << 20);
   }
-  for (uint32_t r = 0; r < 4; ++r) index.RemoveReplica(r);
-  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(index.blocks_held(r), 0u);
+  EXPECT_GT(index.evictions(), 0u);
+  for (uint32_t r = 0; r < 4; ++r) index.ClearHolder(static_cast<HolderId>(r));
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(index.blocks_held(static_cast<HolderId>(r)), 0u);
 }
 
 }  // namespace
