@@ -4,7 +4,7 @@
 // An end of the client's stream (FIN) means either "I have closed" or "I have sent all and still
 // listen"; the wire does not tell. So we send a few bytes that mean nothing at that point of the
 // reply (ReplyWriter::ProbeBytes): a closed socket answers them with a reset, a listening one takes
-// them.
+// them. Under TLS nobody half-closes, so there the end alone tells.
 #include <poll.h>
 
 #include "client/http/reply_writer.h"
@@ -23,51 +23,29 @@ void ServerConnection::ClientGone() {
   Close();
 }
 
-void ServerConnection::WatchReads() {
-  if (watching_reads_ || !socket_.is_open()) return;
-  watching_reads_ = true;
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code ec) {
-    self->watching_reads_ = false;
-    if (!ec) self->OnReadable();
+void ServerConnection::WatchClient() {
+  if (phase_ == Phase::kHandling && bytes_.ended()) return OnClientEnd();
+  bytes_.ReadAhead([self = shared_from_this()] {
+    if (self->phase_ == Phase::kHandling) self->WatchClient();
   });
+  if (bytes_.full()) WatchErrors();
 }
 
-void ServerConnection::OnReadable() {
-  if (phase_ == Phase::kIdle) {
-    request_ready_ = true;
-    idle_timer_.cancel();
-  } else if (phase_ == Phase::kHandling) {
-    OnClientBytes();
-  }
-}
-
-void ServerConnection::OnClientBytes() {
-  for (;;) {
-    switch (reader_.PullAvailable()) {
-      case RequestReader::Pull::kData:
-        continue;
-      case RequestReader::Pull::kNothingYet:
-        return WatchReads();
-      case RequestReader::Pull::kFull:
-        return WatchErrors();
-      case RequestReader::Pull::kBroken:
-        return ClientGone();
-      case RequestReader::Pull::kEnd:
-        client_finished_ = true;
-        WatchErrors();
-        return ProbeClient();
-    }
-  }
+void ServerConnection::OnClientEnd() {
+  // Under TLS the end of a client's stream is its farewell.
+  if (bytes_.ended() != asio::error::eof || wire_.secure()) return ClientGone();
+  WatchErrors();
+  ProbeClient();
 }
 
 void ServerConnection::WatchErrors() {
-  if (watching_errors_ || !socket_.is_open()) return;
+  if (watching_errors_ || !wire_.socket().is_open()) return;
   watching_errors_ = true;
-  socket_.async_wait(tcp::socket::wait_error, [self = shared_from_this()](error_code ec) {
+  wire_.socket().async_wait(tcp::socket::wait_error, [self = shared_from_this()](error_code ec) {
     self->watching_errors_ = false;
     if (ec || self->phase_ != Phase::kHandling) return;
     // Urgent data wakes this wait too.
-    pollfd state{.fd = self->socket_.native_handle(), .events = 0, .revents = 0};
+    pollfd state{.fd = self->wire_.socket().native_handle(), .events = 0, .revents = 0};
     if (poll(&state, 1, 0) == 1 && (state.revents & (POLLERR | POLLHUP)) != 0)
       return self->ClientGone();
     self->WatchErrors();
@@ -81,7 +59,7 @@ void ServerConnection::ProbeClient() {
   if (probe.empty()) return;
   probed_ = true;
   error_code ec;
-  const size_t n = socket_.write_some(asio::buffer(probe), ec);
+  const size_t n = wire_.socket().write_some(asio::buffer(probe), ec);
   if (ec == asio::error::would_block || ec == asio::error::try_again) return;
   if (ec) return ClientGone();
   unsent_.assign(probe.substr(n));

@@ -82,22 +82,26 @@ void Headers::Remove(std::string_view name) {
 }
 
 void Headers::RemoveHopByHop() {
-  std::vector<std::string> names = {"Connection",
-                                    "Keep-Alive",
-                                    "Proxy-Connection",
-                                    "Proxy-Authenticate",
-                                    "Proxy-Authorization",
-                                    "TE",
-                                    "Trailer",
-                                    "Transfer-Encoding",
-                                    "Upgrade"};
+  static constexpr std::string_view kAlways[] = {"Connection",
+                                                 "Keep-Alive",
+                                                 "Proxy-Connection",
+                                                 "Proxy-Authenticate",
+                                                 "Proxy-Authorization",
+                                                 "TE",
+                                                 "Trailer",
+                                                 "Transfer-Encoding",
+                                                 "Upgrade"};
+  std::vector<std::string> named;
   for (const Field& f : fields_) {
     if (!EqualNoCase(f.name, "Connection")) continue;
-    ForEachToken(f.value, [&](std::string_view t) { names.emplace_back(t); });
+    ForEachToken(f.value, [&](std::string_view t) {
+      if (!EqualNoCase(t, "close") && !EqualNoCase(t, "keep-alive")) named.emplace_back(t);
+    });
   }
   std::erase_if(fields_, [&](const Field& f) {
-    return std::any_of(names.begin(), names.end(),
-                       [&](const std::string& n) { return EqualNoCase(f.name, n); });
+    const auto same = [&](std::string_view name) { return EqualNoCase(f.name, name); };
+    return std::any_of(std::begin(kAlways), std::end(kAlways), same) ||
+           std::any_of(named.begin(), named.end(), same);
   });
 }
 

@@ -1,14 +1,13 @@
 #include "client/http/http_exchange.h"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/connect.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/error.hpp>
 #include <utility>
 
-#include "client/http/body_piece.h"
+#include "client/http/await.h"
+#include "client/http/message_reader.h"
 #include "client/http/socket_options.h"
+#include "client/http/tls_context.h"
 
 namespace ember::http {
 
@@ -24,7 +23,7 @@ constexpr int kMaxInterimReplies = 16;
 
 std::string RequestHead(const UpstreamRequest& request, const Origin& origin) {
   std::string out = request.method + " " + request.target + " HTTP/1.1\r\nHost: ";
-  out += request.host.empty() ? origin.ToString() : request.host;
+  out += request.host.empty() ? origin.HostHeader() : request.host;
   out += "\r\n";
   request.headers.AppendTo(&out);
   const bool usually_has_body = request.method != "GET" && request.method != "HEAD";
@@ -70,8 +69,7 @@ HttpExchange::~HttpExchange() {
 void HttpExchange::Interrupt() {
   interrupted_ = true;
   resolver_.cancel();
-  error_code ignored;
-  if (connection_) connection_->socket.close(ignored);
+  if (connection_) connection_->wire.Close();
 }
 
 void HttpExchange::LimitPhase(Duration limit) {
@@ -96,7 +94,8 @@ asio::awaitable<error_code> HttpExchange::ConnectToName() {
   if (ec) co_return ec;
   if (interrupted_)
     co_return make_error_code(asio::error::operation_aborted);  // came too late to stop the lookup
-  const auto [failed, endpoint] = co_await asio::async_connect(connection_->socket, found, kAwait);
+  const auto [failed, endpoint] =
+      co_await asio::async_connect(connection_->wire.socket(), found, kAwait);
   co_return failed;
 }
 
@@ -109,11 +108,19 @@ asio::awaitable<Status> HttpExchange::Connect() {
   if (ec) {
     ec = co_await ConnectToName();
   } else {
-    std::tie(ec) = co_await connection_->socket.async_connect({address, origin_.port}, kAwait);
+    std::tie(ec) =
+        co_await connection_->wire.socket().async_connect({address, origin_.port}, kAwait);
   }
-  if (ec || !connection_->socket.is_open()) co_return Why(ec, "connect to");
-  TuneSocket(connection_->socket);
-  co_return OkStatus();
+  if (ec || !connection_->wire.socket().is_open()) co_return Why(ec, "connect to");
+  TuneSocket(connection_->wire.socket());
+  co_return origin_.https ? co_await Secure() : OkStatus();
+}
+
+asio::awaitable<Status> HttpExchange::Secure() {
+  const auto context = store_->Tls();
+  if (!context.ok()) co_return context.status();
+  const error_code ec = co_await connection_->wire.ConnectTls(**context, origin_.server_name());
+  co_return ec ? Why(ec, "connect to") : OkStatus();
 }
 
 asio::awaitable<Status> HttpExchange::Run(const UpstreamRequest& request) {
@@ -142,9 +149,9 @@ asio::awaitable<Status> HttpExchange::Attempt(const std::string& head,
                                               const UpstreamRequest& request) {
   stale_ = false;
   LimitPhase(options_.first_byte_timeout);
-  const std::array parts = {asio::buffer(head),
-                            asio::const_buffer(request.body.data(), request.body.size())};
-  const auto [write_error, n] = co_await asio::async_write(connection_->socket, parts, kAwait);
+  std::array parts = {asio::const_buffer(head.data(), head.size()),
+                      asio::const_buffer(request.body.data(), request.body.size())};
+  const error_code write_error = co_await connection_->wire.WriteAll(parts);
   sent_at_ = std::chrono::steady_clock::now();
   if (!write_error) LimitPhase(options_.first_byte_timeout);
   // A reply may stand even where the request broke off: an upstream may refuse a body unread.
@@ -164,9 +171,7 @@ asio::awaitable<error_code> HttpExchange::ReadHead(bool head_only) {
     parser_->header_limit(kMaxHeadBytes);
     parser_->body_limit(boost::none);
     parser_->skip(head_only);
-    const auto [ec, n] = co_await http::async_read_header(connection_->socket, connection_->buffer,
-                                                          *parser_, kAwait);
-    if (ec) co_return ec;
+    if (const error_code ec = co_await ReadMessageHead(*connection_, *parser_)) co_return ec;
     const unsigned status = parser_->get().result_int();
     if (status >= 200) co_return error_code();
     if (status == 101) break;
@@ -189,7 +194,7 @@ void HttpExchange::FinishBody() {
   watchdog_.Disarm();
   cancel_registration_.Reset();
   const bool reusable = parser_->keep_alive() && !parser_->need_eof() &&
-                        connection_->buffer.size() == 0 && connection_->socket.is_open();
+                        connection_->buffer.size() == 0 && connection_->wire.socket().is_open();
   if (reusable) {
     holds_reservation_ = false;
     store_->Put(origin_, std::move(connection_));
@@ -204,8 +209,7 @@ asio::awaitable<Result<std::string_view>> HttpExchange::ReadBody() {
     LimitPhase(options_.idle_timeout);
     size_t got = 0;
     const error_code ec =
-        co_await ReadBodyPiece(connection_->socket, connection_->buffer, *parser_, piece_->size(),
-                               piece_->data(), piece_->size(), &got);
+        co_await ReadMessageBody(*connection_, *parser_, piece_->data(), piece_->size(), &got);
     if (ec) {
       failed_ = Why(ec, "reply of");
       Interrupt();

@@ -37,6 +37,7 @@ class HttpExchange final : public Exchange {
 
   boost::asio::awaitable<Status> Connect();
   boost::asio::awaitable<boost::system::error_code> ConnectToName();
+  boost::asio::awaitable<Status> Secure();
   boost::asio::awaitable<Status> Attempt(const std::string& head, const UpstreamRequest& request);
   boost::asio::awaitable<boost::system::error_code> ReadHead(bool head_only);
   void TakeHead();

@@ -46,7 +46,10 @@ HttpLoop::~HttpLoop() { Stop(); }
 
 asio::any_io_executor HttpLoop::executor() { return impl_->context.get_executor(); }
 
-asio::any_io_executor HttpLoop::NewStrand() { return asio::make_strand(impl_->context); }
+asio::any_io_executor HttpLoop::NewStrand() {
+  if (impl_->threads.size() == 1) return executor();  // one thread is a strand
+  return asio::make_strand(impl_->context);
+}
 
 void HttpLoop::Spawn(asio::awaitable<void> work) {
   asio::co_spawn(NewStrand(), std::move(work), [](std::exception_ptr error) {

@@ -3,24 +3,45 @@
 #include <charconv>
 
 namespace ember::http {
+namespace {
 
-std::string Origin::ToString() const {
+constexpr uint16_t kHttpsPort = 443;
+
+std::string WithPort(const std::string& host, uint16_t port) {
   const std::string p = std::to_string(port);
   return host.find(':') == std::string::npos ? host + ":" + p : "[" + host + "]:" + p;
+}
+
+}  // namespace
+
+std::string Origin::ToString() const { return (https ? "https://" : "") + WithPort(host, port); }
+
+std::string Origin::HostHeader() const {
+  if (!virtual_host.empty()) return virtual_host;
+  if (https && port == kHttpsPort && host.find(':') == std::string::npos) return host;
+  return WithPort(host, port);
+}
+
+std::string Origin::server_name() const {
+  return virtual_host.empty() ? host : virtual_host.substr(0, virtual_host.find(':'));
 }
 
 Result<Origin> Origin::Parse(std::string_view text) {
   const auto bad = [whole = std::string(text)](const char* why) {
     return InvalidError("address \"" + whole + "\": " + why);
   };
+  const bool https = text.starts_with("https://");
+  if (https) text.remove_prefix(8);
   if (text.starts_with("http://")) text.remove_prefix(7);
-  if (text.find("://") != std::string_view::npos) return bad("only http:// is spoken");
+  if (text.find("://") != std::string_view::npos) return bad("only http and https are spoken");
   if (text.ends_with('/')) text.remove_suffix(1);
   if (text.find_first_of("/?#@ ") != std::string_view::npos) return bad("want host:port only");
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return bad("no port");
+  size_t colon = text.rfind(':');
+  const bool no_port = colon == std::string_view::npos || text.ends_with(']');
+  if (no_port && !https) return bad("no port");
+  if (no_port) colon = text.size();
   std::string_view host = text.substr(0, colon);
-  const std::string_view digits = text.substr(colon + 1);
+  const std::string_view digits = no_port ? "443" : text.substr(colon + 1);
   if (host.starts_with('[')) {
     if (!host.ends_with(']')) return bad("no port after the bracket");
     host = host.substr(1, host.size() - 2);
@@ -33,7 +54,7 @@ Result<Origin> Origin::Parse(std::string_view text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (error != std::errc() || end != digits.data() + digits.size() || port == 0)
     return bad("port is not in 1..65535");
-  return Origin{std::string(host), port};
+  return Origin{.host = std::string(host), .port = port, .https = https};
 }
 
 }  // namespace ember::http

@@ -14,17 +14,26 @@ namespace asio = boost::asio;
 namespace {
 
 // IMF-fixdate (RFC 9110, 5.6.7), whatever the locale is.
-std::string HttpDate() {
+std::string FormatDate(std::time_t time) {
   static constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                             "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  const std::time_t now = std::time(nullptr);
   std::tm t{};
-  gmtime_r(&now, &t);
+  gmtime_r(&time, &t);
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT", kDays[t.tm_wday],
                 t.tm_mday, kMonths[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
   return text.data();
+}
+
+const std::string& HttpDate() {
+  thread_local std::time_t of = 0;
+  thread_local std::string text;
+  if (const std::time_t now = std::time(nullptr); now != of) {
+    of = now;
+    text = FormatDate(now);
+  }
+  return text;
 }
 
 // The size line of a chunk.

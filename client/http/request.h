@@ -21,6 +21,7 @@ struct Request {
   Headers headers;                                         // duplicates of one name stand together
   std::string body;       // exactly the bytes the client sent, transfer coding removed
   std::string peer;       // "127.0.0.1:50312"
+  bool secure = false;    // it came under TLS
   TimePoint received_at;  // when the header was complete
 
   // The first query parameter of that name.

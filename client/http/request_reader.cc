@@ -1,12 +1,12 @@
 #include "client/http/request_reader.h"
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
 
-#include "client/http/body_piece.h"
+#include "client/http/body_shelf.h"
+#include "client/http/message_reader.h"
 
 namespace ember::http {
 
@@ -17,16 +17,16 @@ using Failure = RequestReader::Failure;
 
 namespace {
 
-constexpr size_t kFirstRead = 4 << 10;
-constexpr size_t kBigRead = 64 << 10;
+constexpr size_t kHeadRead = 4 << 10;
+constexpr size_t kBodyRead = 64 << 10;
 constexpr ptrdiff_t kMaxFields = 256;
-constexpr size_t kMaxReadAhead = 16 << 10;
 constexpr size_t kBodyStep = 256 << 10;  // how much of the body's memory is touched at a time
 constexpr size_t kMaxUnprovenReserve = 1 << 20;  // reserved for a declared length before bytes came
+constexpr size_t kSlack = 64;                    // behind a body
 
 Failure FailureOf(error_code ec, size_t header_limit) {
   using beast::http::error;
-  if (ec == error::header_limit || ec == error::buffer_overflow) {
+  if (ec == error::header_limit) {
     return {431, "request header fields exceed " + std::to_string(header_limit) + " bytes"};
   }
   if (ec == error::bad_version) return {505, "only HTTP/1.0 and HTTP/1.1 are spoken"};
@@ -41,30 +41,32 @@ Failure FailureOf(error_code ec, size_t header_limit) {
 struct RequestReader::Impl {
   using Parser = beast::http::request_parser<beast::http::buffer_body>;
 
-  Impl(asio::ip::tcp::socket& s, Limits l, BodyBudget& budget)
-      : socket(s), limits(l), buffer(l.header_bytes + 2 * kBigRead), charge(budget) {
-    buffer.reserve(kFirstRead);
-  }
+  Impl(ClientBytes& b, Limits l, BodyBudget& budget) : bytes(b), limits(l), charge(budget) {}
 
   std::optional<Failure> CheckHead();
   bool Grow(std::string* body, size_t got);
   // Empty lines before a request are legal leftovers of the one before (RFC 9112, 2.2).
   void SkipEmptyLines() {
-    const auto front = [this] {
-      return std::string_view(static_cast<const char*>(buffer.data().data()), buffer.size());
-    };
-    while (front().starts_with("\r\n")) buffer.consume(2);
+    while (bytes.unread().starts_with("\r\n")) bytes.Consume(2);
+  }
+  // A body of declared length comes straight from the wire, past the parser.
+  bool direct() const { return parser->content_length().has_value(); }
+
+  // For message_reader.h.
+  std::string_view unread() const { return bytes.unread(); }
+  void Consume(size_t n) { bytes.Consume(n); }
+  asio::awaitable<error_code> Fill() {
+    return bytes.Fill(parser->is_header_done() ? kBodyRead : kHeadRead);
   }
 
-  asio::ip::tcp::socket& socket;
+  ClientBytes& bytes;
   const Limits limits;
-  beast::flat_buffer buffer;
   std::optional<Parser> parser;
   BodyBudget::Charge charge;
 };
 
-RequestReader::RequestReader(asio::ip::tcp::socket& socket, Limits limits, BodyBudget& budget)
-    : impl_(std::make_unique<Impl>(socket, limits, budget)) {}
+RequestReader::RequestReader(ClientBytes& bytes, Limits limits, BodyBudget& budget)
+    : impl_(std::make_unique<Impl>(bytes, limits, budget)) {}
 RequestReader::~RequestReader() = default;
 
 // What Beast lets pass but would leave two readers of one message with different ideas of its end.
@@ -99,9 +101,8 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadHead(Request* out) {
   d.parser->header_limit(static_cast<uint32_t>(d.limits.header_bytes));
   d.parser->body_limit(boost::none);
   d.SkipEmptyLines();
-  const auto [ec, n] =
-      co_await beast::http::async_read_header(d.socket, d.buffer, *d.parser, kAwait);
-  if (ec) co_return FailureOf(ec, d.limits.header_bytes);
+  if (const error_code ec = co_await ReadMessageHead(d, *d.parser))
+    co_return FailureOf(ec, d.limits.header_bytes);
   if (auto failure = d.CheckHead()) co_return failure;
   const auto& head = d.parser->get();
   out->method = std::string(head.method_string());
@@ -115,7 +116,7 @@ bool RequestReader::http10() const { return impl_->parser->get().version() == 10
 bool RequestReader::keep_alive() const { return impl_->parser->get().keep_alive(); }
 bool RequestReader::has_body() const { return !impl_->parser->is_done(); }
 bool RequestReader::awaits_continue() const {
-  return has_body() && !http10() && impl_->buffer.size() == 0 &&
+  return has_body() && !http10() && impl_->bytes.unread().empty() &&
          impl_->parser->get().count(beast::http::field::expect) != 0;
 }
 
@@ -123,30 +124,37 @@ bool RequestReader::awaits_continue() const {
 // declared.
 bool RequestReader::Impl::Grow(std::string* body, size_t got) {
   const size_t declared = parser->content_length().value_or(0);
-  if (got == body->capacity() || body->empty()) {
-    size_t want = std::max(2 * got, kFirstRead);
-    if (declared != 0)
-      want = got < kMaxUnprovenReserve ? std::min(declared, kMaxUnprovenReserve) : declared;
-    want = std::min(std::max(want, got + 1), limits.body_bytes + 1);
+  const size_t most = declared != 0 ? declared : limits.body_bytes + 1;
+  if (got + kSlack >= body->capacity()) {
+    size_t want = std::max(2 * got, kHeadRead);
+    if (declared != 0) want = got < kMaxUnprovenReserve ? kMaxUnprovenReserve : declared;
+    want = std::min(std::max(want, got + 1), most) + kSlack;
     if (!charge.GrowTo(want)) return false;
-    body->reserve(want);
+    if (got == 0) {
+      *body = BodyShelf::OfThread().Take(want);
+    } else {
+      body->reserve(want);
+    }
   }
-  body->resize(std::min({got + kBodyStep, body->capacity(), limits.body_bytes + 1}));
+  body->resize(std::min({got + kBodyStep, body->capacity() - kSlack, most}));
   return true;
 }
 
 asio::awaitable<std::optional<Failure>> RequestReader::ReadBody(std::string* body,
                                                                 std::function<void()> on_progress) {
   Impl& d = *impl_;
-  const auto declared = d.parser->content_length();
-  const size_t read_size = declared && *declared <= kBigRead ? kFirstRead : kBigRead;
+  const size_t declared = d.parser->content_length().value_or(0);
   size_t got = 0;
-  while (!d.parser->is_done()) {
+  while (d.direct() ? got < declared : !d.parser->is_done()) {
     if (got == body->size() && !d.Grow(body, got))
       co_return Failure{503, "too many bodies are being received"};
     size_t piece = 0;
-    const error_code ec = co_await ReadBodyPiece(d.socket, d.buffer, *d.parser, read_size,
-                                                 body->data() + got, body->size() - got, &piece);
+    error_code ec;
+    if (d.direct()) {
+      ec = co_await d.bytes.ReadInto(asio::buffer(body->data() + got, body->size() - got), &piece);
+    } else {
+      ec = co_await ReadMessageBody(d, *d.parser, body->data() + got, body->size() - got, &piece);
+    }
     got += piece;
     if (got > d.limits.body_bytes) {
       co_return Failure{413, "the body is over " + std::to_string(d.limits.body_bytes) + " bytes"};
@@ -158,28 +166,10 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadBody(std::string* bod
   co_return std::nullopt;
 }
 
-void RequestReader::EndRequest() {
+void RequestReader::EndRequest(std::string body) {
   impl_->parser.reset();
   impl_->charge.Clear();
-  if (impl_->buffer.size() == 0 && impl_->buffer.capacity() > kMaxReadAhead) {
-    impl_->buffer.shrink_to_fit();
-    impl_->buffer.reserve(kFirstRead);
-  }
-}
-
-bool RequestReader::HasBufferedBytes() const { return impl_->buffer.size() != 0; }
-
-RequestReader::Pull RequestReader::PullAvailable() {
-  Impl& d = *impl_;
-  if (d.buffer.size() >= kMaxReadAhead) return Pull::kFull;
-  error_code ec;
-  const size_t n = d.socket.receive(d.buffer.prepare(kFirstRead), 0, ec);
-  if (!ec) {
-    d.buffer.commit(n);
-    return Pull::kData;
-  }
-  if (ec == asio::error::would_block || ec == asio::error::try_again) return Pull::kNothingYet;
-  return ec == asio::error::eof ? Pull::kEnd : Pull::kBroken;
+  BodyShelf::OfThread().Put(std::move(body));
 }
 
 }  // namespace ember::http

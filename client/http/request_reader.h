@@ -1,17 +1,17 @@
 // RequestReader: takes whole requests from one client connection. The only place where bytes from
 // clients are parsed (by Beast).
 //
-// Concurrency: the connection's strand. Owned by the connection, as is the socket.
+// Concurrency: the connection's strand. Owned by the connection, as are the client's bytes.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "client/http/body_budget.h"
+#include "client/http/client_bytes.h"
 #include "client/http/request.h"
 
 namespace ember::http {
@@ -27,9 +27,8 @@ class RequestReader {
     int status = 0;
     std::string message;
   };
-  enum class Pull { kData, kNothingYet, kFull, kEnd, kBroken };
 
-  RequestReader(boost::asio::ip::tcp::socket& socket, Limits limits, BodyBudget& budget);
+  RequestReader(ClientBytes& bytes, Limits limits, BodyBudget& budget);
   ~RequestReader();
 
   // Reads the head of the next request into `out` (everything but the body).
@@ -39,17 +38,12 @@ class RequestReader {
   bool keep_alive() const;
   bool awaits_continue() const;  // the client waits for "100 Continue" and has sent no body yet
   bool has_body() const;
-  // Reads its body; `on_progress` is called whenever bytes came.
+  // Reads its body; `on_progress` is called whenever bytes came. The string has room for 64 bytes
+  // more than it holds, for parsers that look beyond the end.
   boost::asio::awaitable<std::optional<Failure>> ReadBody(std::string* body,
                                                           std::function<void()> on_progress);
-  // The request is answered: forgets it and gives its share of the budget back.
-  void EndRequest();
-
-  // Bytes of the next request are here already.
-  bool HasBufferedBytes() const;
-  // Takes what the socket has without waiting, while a request is being answered: bounded
-  // read-ahead, so that an end of the stream behind it is seen.
-  Pull PullAvailable();
+  // The request is answered: forgets it and gives its share of the budget and its memory back.
+  void EndRequest(std::string body);
 
  private:
   struct Impl;

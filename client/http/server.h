@@ -26,6 +26,8 @@
 
 namespace ember::http {
 
+class TlsContext;
+
 struct HttpServerOptions {
   std::string host = "127.0.0.1";  // numeric
   uint16_t port = 0;               // 0: any free one, see port()
@@ -40,6 +42,7 @@ struct HttpServerOptions {
   Duration body_timeout = seconds(60);   // without a byte of the body
   Duration idle_timeout = seconds(75);   // keep-alive, without a request
   Duration write_timeout = seconds(60);  // without the client taking a byte: counted as gone
+  std::shared_ptr<TlsContext> tls;       // null: plain HTTP
   MetricsRegistry* metrics = nullptr;    // must outlive the server; null: counted privately
   std::string metrics_prefix = "ember_http";
 };

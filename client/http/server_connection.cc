@@ -1,18 +1,15 @@
 #include "client/http/server_connection.h"
 
-#include <poll.h>
 #include <spdlog/spdlog.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "client/http/await.h"
 #include "client/http/reply_writer.h"
 #include "client/http/socket_options.h"
+#include "client/http/tls_context.h"
 
 namespace ember::http {
 
@@ -35,38 +32,38 @@ std::string NameOf(const tcp::socket& socket) {
 
 }  // namespace
 
-ServerConnection::ServerConnection(std::shared_ptr<ServerShared> server, tcp::socket socket)
+ServerConnection::ServerConnection(std::shared_ptr<ServerShared> server, Wire::Socket socket)
     : server_(std::move(server)),
-      socket_(std::move(socket)),
-      reader_(socket_, {server_->options.max_header_bytes, server_->options.max_body_bytes},
+      wire_(std::move(socket)),
+      bytes_(wire_),
+      reader_(bytes_, {server_->options.max_header_bytes, server_->options.max_body_bytes},
               server_->budget),
-      watchdog_(socket_.get_executor(), [this] { OnTimeout(); }),
-      idle_timer_(socket_.get_executor()),
-      peer_(NameOf(socket_)) {
-  TuneSocket(socket_);
+      watchdog_(wire_.socket().get_executor(), [this] { OnTimeout(); }),
+      peer_(NameOf(wire_.socket())) {
+  TuneSocket(wire_.socket());
 }
 
 void ServerConnection::Start() {
   asio::co_spawn(
-      socket_.get_executor(), [self = shared_from_this()] { return self->Serve(); },
+      wire_.socket().get_executor(), [self = shared_from_this()] { return self->Serve(); },
       asio::detached);
 }
 
 void ServerConnection::StartRefusal() {
   asio::co_spawn(
-      socket_.get_executor(), [self = shared_from_this()] { return self->Refuse(); },
+      wire_.socket().get_executor(), [self = shared_from_this()] { return self->Refuse(); },
       asio::detached);
 }
 
 void ServerConnection::BeginDrain() {
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+  asio::post(wire_.socket().get_executor(), [self = shared_from_this()] {
     self->draining_ = true;
-    if (self->phase_ == Phase::kIdle) self->idle_timer_.cancel();
+    if (self->phase_ == Phase::kIdle) self->bytes_.Wake();
   });
 }
 
 void ServerConnection::ForceClose() {
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+  asio::post(wire_.socket().get_executor(), [self = shared_from_this()] {
     self->draining_ = true;
     self->gone_.Cancel();
     self->Close();
@@ -74,9 +71,8 @@ void ServerConnection::ForceClose() {
 }
 
 void ServerConnection::Close() {
-  error_code ignored;
-  socket_.close(ignored);
-  idle_timer_.cancel();
+  wire_.Close();
+  bytes_.Wake();
 }
 
 void ServerConnection::OnTimeout() {
@@ -85,7 +81,7 @@ void ServerConnection::OnTimeout() {
     case Phase::kIdle:
       break;
     case Phase::kReading:
-      socket_.cancel(ignored);
+      wire_.socket().cancel(ignored);
       break;  // the socket stays open for the 408
     case Phase::kHandling:
       ClientGone();
@@ -98,7 +94,8 @@ void ServerConnection::OnTimeout() {
 
 asio::awaitable<void> ServerConnection::Serve() {
   try {
-    for (bool first = true; co_await ServeOne(first);) first = false;
+    for (bool first = true; (!first || co_await Secure()) && co_await ServeOne(first);)
+      first = false;
     Close();
   } catch (const std::exception& e) {
     spdlog::error("http: connection of {} ends: {}", peer_, e.what());
@@ -108,10 +105,20 @@ asio::awaitable<void> ServerConnection::Serve() {
   server_->Remove(this);
 }
 
+// The TLS handshake, where the server has it.
+asio::awaitable<bool> ServerConnection::Secure() {
+  if (server_->options.tls == nullptr) co_return true;
+  watchdog_.ExpireAt(After(server_->options.header_timeout));
+  const error_code ec = co_await wire_.AcceptTls(*server_->options.tls);
+  watchdog_.Disarm();
+  co_return !ec;
+}
+
 asio::awaitable<bool> ServerConnection::ServeOne(bool first) {
   if (!co_await AwaitRequest(first)) co_return false;
   Request request;
   request.peer = peer_;
+  request.secure = wire_.secure();
   if (const auto failure = co_await ReadRequest(&request)) {
     if (failure->status != 0) co_await RefuseRequest(*failure);
     co_return false;
@@ -120,18 +127,15 @@ asio::awaitable<bool> ServerConnection::ServeOne(bool first) {
   co_return co_await Handle(request);
 }
 
-// The idle timer is both the time-out and, cancelled, the wake-up.
 asio::awaitable<bool> ServerConnection::AwaitRequest(bool first) {
-  if (reader_.HasBufferedBytes()) co_return true;
-  if (client_finished_ || draining_ || !socket_.is_open()) co_return false;
+  if (!bytes_.unread().empty()) co_return true;
+  if (bytes_.ended() || draining_ || !wire_.socket().is_open()) co_return false;
   phase_ = Phase::kIdle;
-  request_ready_ = false;
-  idle_timer_.expires_at(
+  WatchClient();
+  co_await bytes_.Await(
       After(first ? server_->options.header_timeout : server_->options.idle_timeout));
-  WatchReads();
-  co_await idle_timer_.async_wait(kAwait);
   phase_ = Phase::kReading;
-  co_return request_ready_;
+  co_return !bytes_.unread().empty();
 }
 
 asio::awaitable<std::optional<RequestReader::Failure>> ServerConnection::ReadRequest(
@@ -161,7 +165,7 @@ asio::awaitable<bool> ServerConnection::Handle(Request& request) {
                              .keep_alive = reader_.keep_alive()});
   writer_ = &writer;
   phase_ = Phase::kHandling;
-  if (!client_finished_) WatchReads();
+  WatchClient();
   try {
     co_await server_->handler(request, writer);
   } catch (const std::exception& e) {
@@ -178,10 +182,10 @@ asio::awaitable<bool> ServerConnection::Handle(Request& request) {
   writer_ = nullptr;
   phase_ = Phase::kReading;
   probed_ = false;
-  reader_.EndRequest();
+  reader_.EndRequest(std::move(request.body));
   if (writer.cut_needs_reset()) {
     error_code failed;
-    socket_.set_option(asio::socket_base::linger(true, 0), failed);
+    wire_.socket().set_option(asio::socket_base::linger(true, 0), failed);
   }
   co_return writer.reusable() && !gone_.cancelled();
 }
@@ -194,11 +198,16 @@ asio::awaitable<void> ServerConnection::RefuseRequest(const RequestReader::Failu
 }
 
 asio::awaitable<void> ServerConnection::Refuse() {
+  if (!co_await Secure()) co_return EndRefusal();
   ReplyWriter writer(*this, {.keep_alive = false});
   Headers extra = {{"Retry-After", "1"}};
   Status sent = co_await writer.SendError(OpenAiError::ForHttpStatus(503, "too many connections"),
                                           std::move(extra));
   if (sent.ok()) co_await Linger();
+  EndRefusal();
+}
+
+void ServerConnection::EndRefusal() {
   Close();
   server_->refusals.fetch_sub(1);
 }
@@ -208,12 +217,8 @@ asio::awaitable<void> ServerConnection::Linger() {
   phase_ = Phase::kClosing;
   watchdog_.ExpireAt(After(kLinger));
   error_code ec;
-  socket_.shutdown(tcp::socket::shutdown_send, ec);
-  std::array<char, 4096> discarded;
-  while (!ec) {
-    size_t n = 0;
-    std::tie(ec, n) = co_await socket_.async_read_some(asio::buffer(discarded), kAwait);
-  }
+  wire_.socket().shutdown(tcp::socket::shutdown_send, ec);
+  while (!ec) ec = co_await bytes_.Discard();
   watchdog_.Disarm();
 }
 
@@ -224,14 +229,14 @@ asio::awaitable<Status> ServerConnection::WriteAll(std::span<asio::const_buffer>
     EMBER_CO_RETURN_IF_ERROR(co_await WriteAll(first));
   }
   for (;;) {
-    while (!parts.empty() && parts.front().size() == 0) parts = parts.subspan(1);
+    DropFront(&parts, 0);
     if (parts.empty()) co_return OkStatus();
     error_code ec;
-    size_t n = socket_.write_some(parts, ec);
+    size_t n = wire_.TryWrite(parts, ec);
     if (ec == asio::error::would_block || ec == asio::error::try_again) {
       write_pending_ = true;
       watchdog_.ExpireAt(After(server_->options.write_timeout));
-      std::tie(ec) = co_await socket_.async_wait(tcp::socket::wait_write, kAwait);
+      ec = co_await wire_.WriteSome(parts, &n);
       watchdog_.Disarm();
       write_pending_ = false;
     }
@@ -239,11 +244,7 @@ asio::awaitable<Status> ServerConnection::WriteAll(std::span<asio::const_buffer>
       ClientGone();
       co_return CancelledError("the client is gone");
     }
-    for (asio::const_buffer& part : parts) {
-      const size_t taken = std::min(n, part.size());
-      part += taken;
-      n -= taken;
-    }
+    DropFront(&parts, n);
   }
 }
 

@@ -5,19 +5,18 @@
 // called from any thread. Life: shared by its own coroutine and the server's list.
 #pragma once
 
-#include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "client/http/cancellation.h"
+#include "client/http/client_bytes.h"
 #include "client/http/request_reader.h"
 #include "client/http/server_shared.h"
 #include "client/http/watchdog.h"
+#include "client/http/wire.h"
 
 namespace ember::http {
 
@@ -26,7 +25,7 @@ class ReplyWriter;
 class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
   // `socket`'s executor is the connection's strand.
-  ServerConnection(std::shared_ptr<ServerShared> server, boost::asio::ip::tcp::socket socket);
+  ServerConnection(std::shared_ptr<ServerShared> server, Wire::Socket socket);
 
   // Serves until the connection ends, then leaves the server's list.
   void Start();
@@ -47,36 +46,34 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   enum class Phase { kIdle, kReading, kHandling, kClosing };
 
   boost::asio::awaitable<void> Serve();
+  boost::asio::awaitable<bool> Secure();
   boost::asio::awaitable<bool> ServeOne(bool first);
   boost::asio::awaitable<bool> AwaitRequest(bool first);
   boost::asio::awaitable<std::optional<RequestReader::Failure>> ReadRequest(Request* request);
   boost::asio::awaitable<bool> Handle(Request& request);
   boost::asio::awaitable<void> RefuseRequest(const RequestReader::Failure& failure);
   boost::asio::awaitable<void> Refuse();
+  void EndRefusal();
   boost::asio::awaitable<void> Linger();
 
   void OnTimeout();
-  void WatchReads();
+  void WatchClient();
   void WatchErrors();
-  void OnReadable();
-  void OnClientBytes();
+  void OnClientEnd();
   void ProbeClient();
   void Close();
 
   std::shared_ptr<ServerShared> server_;
-  boost::asio::ip::tcp::socket socket_;
+  Wire wire_;
+  ClientBytes bytes_;
   RequestReader reader_;
   Watchdog watchdog_;
-  boost::asio::steady_timer idle_timer_;
   Cancellation gone_;
   ReplyWriter* writer_ = nullptr;  // of the request being handled
   std::string peer_;
   std::string unsent_;  // rest of a probe that the kernel took only in part
   Phase phase_ = Phase::kReading;
-  bool watching_reads_ = false;
   bool watching_errors_ = false;
-  bool request_ready_ = false;
-  bool client_finished_ = false;  // its sending side is shut
   bool probed_ = false;
   bool write_pending_ = false;
   bool draining_ = false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/http/tls_context.h"
+
 namespace ember::http {
 
 namespace asio = boost::asio;
@@ -14,14 +16,23 @@ constexpr size_t kMaxBuffered = 128 << 10;  // a reply's head of 64 KiB and a re
 }  // namespace
 
 UpstreamConnection::UpstreamConnection(const asio::any_io_executor& executor)
-    : socket(executor), buffer(kMaxBuffered) {
+    : wire(Wire::Socket(executor)), buffer(kMaxBuffered) {
   buffer.reserve(kReadSize);
+}
+
+asio::awaitable<error_code> UpstreamConnection::Fill() {
+  if (buffer.size() == buffer.max_size()) co_return asio::error::no_buffer_space;
+  size_t n = 0;
+  const error_code ec = co_await wire.ReadSome(
+      buffer.prepare(std::min(kReadSize, buffer.max_size() - buffer.size())), &n);
+  buffer.commit(n);
+  co_return ec;
 }
 
 bool UpstreamConnection::LooksAlive() {
   char byte = 0;
   error_code ec;
-  socket.receive(asio::buffer(&byte, 1), asio::socket_base::message_peek, ec);
+  wire.socket().receive(asio::buffer(&byte, 1), asio::socket_base::message_peek, ec);
   return ec == asio::error::would_block || ec == asio::error::try_again;
 }
 
@@ -43,6 +54,7 @@ UpstreamStore::UpstreamStore(asio::any_io_executor ex, const UpstreamPoolOptions
     : executor(std::move(ex)),
       metrics(options.metrics),
       options_(options),
+      tls_(options.tls),
       sweep_timer_(executor) {}
 
 bool UpstreamStore::Reserve(const Origin& origin) {
@@ -126,6 +138,14 @@ void UpstreamStore::Close() {
   for (auto& [origin, peer] : peers_) doomed.push_back(std::exchange(peer.idle, {}));
   idle_ = 0;
   CountAll();
+}
+
+Result<std::shared_ptr<TlsContext>> UpstreamStore::Tls() {
+  std::lock_guard lock(mutex_);
+  if (tls_ != nullptr) return tls_;
+  auto made = TlsContext::ForClient("");
+  if (made.ok()) tls_ = *made;
+  return made;
 }
 
 void UpstreamStore::ScheduleSweep() {

@@ -5,7 +5,6 @@
 // Life: the store is shared by the pool and its exchanges; after Close() it keeps no connection.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <map>
@@ -15,6 +14,7 @@
 
 #include "client/http/origin.h"
 #include "client/http/upstream_pool.h"
+#include "client/http/wire.h"
 
 namespace ember::http {
 
@@ -23,7 +23,14 @@ struct UpstreamConnection {
   // The peer has neither closed nor sent anything: it can take a request.
   bool LooksAlive();
 
-  boost::asio::ip::tcp::socket socket;
+  // For message_reader.h.
+  std::string_view unread() const {
+    return {static_cast<const char*>(buffer.data().data()), buffer.size()};
+  }
+  void Consume(size_t n) { buffer.consume(n); }
+  boost::asio::awaitable<Wire::Error> Fill();
+
+  Wire wire;
   boost::beast::flat_buffer buffer;  // bytes read and not parsed yet
   bool served_before = false;
   TimePoint idle_since;
@@ -57,6 +64,8 @@ class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
   void Drop(const Origin& origin);
   void Forget(const Origin& origin);
   void Close();
+  // For https; on the loop.
+  Result<std::shared_ptr<TlsContext>> Tls();
   size_t idle_count();
   size_t connection_count();
 
@@ -77,6 +86,7 @@ class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
   void EraseIfUnused(std::map<Origin, Peer>::iterator peer);
 
   const UpstreamPoolOptions options_;
+  std::shared_ptr<TlsContext> tls_;  // with the lock held
   std::mutex mutex_;
   std::map<Origin, Peer> peers_;
   boost::asio::steady_timer sweep_timer_;  // with the lock held

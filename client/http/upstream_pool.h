@@ -16,6 +16,7 @@
 
 namespace ember::http {
 
+class TlsContext;
 class UpstreamStore;
 
 struct UpstreamPoolOptions {
@@ -23,6 +24,7 @@ struct UpstreamPoolOptions {
   size_t max_idle_per_origin = 256;
   // Less than the keep-alive time of common engines (5 s), so that we close first.
   Duration idle_timeout = seconds(4);
+  std::shared_ptr<TlsContext> tls;     // for https; null: the system's certificate authorities
   MetricsRegistry* metrics = nullptr;  // must outlive pool and Exchanges; null: counted privately
 };
 

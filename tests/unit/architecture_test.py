@@ -55,7 +55,7 @@ HEAVY = {
     r"<boost/asio": ["client/http/", "client/agent/", "router/"],
     r"<simdjson": ["client/http/", "client/agent/", "client/cli/", "kvstore/tools/", "router/"],
     r"<grpcpp/": ["kvstore/server/", "kvstore/main.cc", "client/agent/", "client/cli/", "client/feed/", "client/grpc_client/", "router/"],
-    r"<openssl/": ["proto/model/kv_namespace.cc"],
+    r"<openssl/": ["proto/model/kv_namespace.cc", "client/http/tls_context.cc"],
     r"<xxhash": ["proto/base/checksum.cc"],
 }
 

@@ -54,16 +54,29 @@ TEST(Request, SplitsAndDecodesTheTarget) {
 }
 
 TEST(Origin, ParsesWhatItPrintsAndRefusesTheRest) {
-  for (const char* good : {"127.0.0.1:80", "[::1]:8000", "engine.example:65535"}) {
+  for (const char* good :
+       {"127.0.0.1:80", "[::1]:8000", "engine.example:65535", "https://engine.example:8443"}) {
     const auto o = Origin::Parse(good);
     ASSERT_TRUE(o.ok()) << good;
     EXPECT_EQ(o->ToString(), good);
   }
   EXPECT_EQ(Origin::Parse("http://a:1/")->ToString(), "a:1");
+  EXPECT_EQ(Origin::Parse("https://a/")->ToString(), "https://a:443");
+  EXPECT_EQ(Origin::Parse("https://[::1]")->ToString(), "https://[::1]:443");
   for (const char* bad : {"", "a", "a:", "a:0", "a:65536", "a:8x", "::1", "::1:80", "[::1]",
-                          "[a]:1", ":80", "https://a:1", "a:1/v1", "u@a:1"}) {
+                          "[a]:1", ":80", "ftp://a:1", "https://", "a:1/v1", "u@a:1"}) {
     EXPECT_EQ(Origin::Parse(bad).status().code(), StatusCode::kInvalid) << bad;
   }
+}
+
+TEST(Origin, SaysWhatAnUpstreamWantsToBeCalled) {  // D28
+  EXPECT_EQ(Origin::Parse("10.0.0.1:80")->HostHeader(), "10.0.0.1:80");
+  Origin origin = *Origin::Parse("https://engine.example");
+  EXPECT_EQ(origin.HostHeader(), "engine.example");
+  EXPECT_EQ(origin.server_name(), "engine.example");
+  origin.virtual_host = "tenant.example:8443";
+  EXPECT_EQ(origin.HostHeader(), "tenant.example:8443");
+  EXPECT_EQ(origin.server_name(), "tenant.example");
 }
 
 TEST(Json, StringsAreValidWhateverTheBytes) {

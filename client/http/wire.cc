@@ -1,0 +1,107 @@
+#include "client/http/wire.h"
+
+#include <algorithm>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/write.hpp>
+#include <tuple>
+
+#include "client/http/await.h"
+#include "client/http/tls_context.h"
+
+namespace ember::http {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr size_t kMaxRecord = 16 << 10;  // of TLS
+
+bool WouldBlock(const Wire::Error& ec) {
+  return ec == asio::error::would_block || ec == asio::error::try_again;
+}
+
+}  // namespace
+
+void Wire::Close() {
+  Error ignored;
+  socket_.close(ignored);
+}
+
+asio::awaitable<Wire::Error> Wire::AcceptTls(TlsContext& context) {
+  tls_ = std::make_unique<Tls>(socket_, context.native());
+  const auto [ec] = co_await tls_->async_handshake(asio::ssl::stream_base::server, kAwait);
+  co_return ec;
+}
+
+asio::awaitable<Wire::Error> Wire::ConnectTls(TlsContext& context, const std::string& name) {
+  tls_ = std::make_unique<Tls>(socket_, context.native());
+  Error ec;
+  asio::ip::make_address(name, ec);
+  const bool is_name = ec.failed();  // server names of addresses are not allowed (RFC 6066, 3)
+  if (is_name && SSL_set_tlsext_host_name(tls_->native_handle(), name.c_str()) != 1)
+    co_return make_error_code(asio::error::invalid_argument);
+  tls_->set_verify_callback(asio::ssl::host_name_verification(name), ec);
+  if (ec) co_return ec;
+  std::tie(ec) = co_await tls_->async_handshake(asio::ssl::stream_base::client, kAwait);
+  co_return ec;
+}
+
+asio::awaitable<Wire::Error> Wire::ReadSome(asio::mutable_buffer into, size_t* got) {
+  Error ec;
+  // The reactor is asked only where nothing can be there: after a short read.
+  if (more_to_read_) {
+    *got = socket_.read_some(into, ec);
+    more_to_read_ = *got == into.size();
+    if (!WouldBlock(ec)) co_return ec;
+  }
+  std::tie(ec, *got) = co_await AsyncReadSome(into, kAwait);
+  more_to_read_ = !secure() && *got == into.size();
+  co_return ec;
+}
+
+size_t Wire::TryWrite(std::span<const asio::const_buffer> parts, Error& ec) {
+  if (!secure()) return socket_.write_some(parts, ec);
+  ec = asio::error::would_block;
+  return 0;
+}
+
+asio::awaitable<Wire::Error> Wire::WriteSome(std::span<const asio::const_buffer> parts,
+                                             size_t* written) {
+  Error ec;
+  if (!secure()) {
+    std::tie(ec, *written) = co_await socket_.async_write_some(parts, kAwait);
+    co_return ec;
+  }
+  record_.clear();
+  for (const asio::const_buffer& part : parts) {
+    record_.append(static_cast<const char*>(part.data()),
+                   std::min(part.size(), kMaxRecord - record_.size()));
+  }
+  std::tie(ec, *written) = co_await asio::async_write(*tls_, asio::buffer(record_), kAwait);
+  co_return ec;
+}
+
+asio::awaitable<Wire::Error> Wire::WriteAll(std::span<asio::const_buffer> parts) {
+  for (;;) {
+    DropFront(&parts, 0);
+    if (parts.empty()) co_return Error();
+    Error ec;
+    size_t n = TryWrite(parts, ec);
+    if (WouldBlock(ec)) ec = co_await WriteSome(parts, &n);
+    if (ec) co_return ec;
+    DropFront(&parts, n);
+  }
+}
+
+void DropFront(std::span<asio::const_buffer>* parts, size_t n) {
+  while (!parts->empty()) {
+    asio::const_buffer& first = parts->front();
+    const size_t taken = std::min(n, first.size());
+    first += taken;
+    n -= taken;
+    if (first.size() != 0) return;
+    *parts = parts->subspan(1);
+  }
+}
+
+}  // namespace ember::http
