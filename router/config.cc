@@ -37,6 +37,7 @@ constexpr const char* kFooter =
     "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n"
     "\n"
     "SIGTERM or SIGINT stops it: requests in flight are finished first, within --grace-ms.\n"
+    "SIGHUP opens the access log anew, after its file was renamed.\n"
     "Exit codes: 0 stopped, 1 could not start, 2 wrong command line.";
 
 // The flags as text and numbers; Config is what they mean.
@@ -57,6 +58,9 @@ struct Flags {
   int tokenize_timeout_ms = 250;
   int grace_ms = 10000;
   bool server_timing = false;
+  std::string access_log;
+  std::string otlp_endpoint;
+  double otlp_sample = 1;
 };
 
 void Declare(CLI::App& app, Flags& f) {
@@ -92,6 +96,12 @@ void Declare(CLI::App& app, Flags& f) {
   milliseconds_option("--grace-ms", f.grace_ms, "for requests in flight when stopped");
   app.add_flag("--server-timing", f.server_timing,
                "replies say in a Server-Timing header where the time to the first byte went");
+  app.add_option("--access-log", f.access_log,
+                 "file for one JSON line a request, or - for stdout; SIGHUP opens it anew");
+  app.add_option("--otlp-endpoint", f.otlp_endpoint,
+                 "collector of spans, http://HOST:4318/v1/traces");
+  option("--otlp-sample", f.otlp_sample, "share of the traces that begin here to send there")
+      ->check(CLI::Range(0.0, 1.0));
   option("--log-level", f.log_level, "trace, debug, info, warn, error or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
 }
@@ -149,6 +159,13 @@ Result<Config> Interpret(const Flags& f) {
   s.forwarder.idle_timeout = milliseconds(f.idle_timeout_ms);
   s.tokenizer.deadline = milliseconds(f.tokenize_timeout_ms);
   s.forwarder.server_timing = f.server_timing;
+  s.telemetry.access_log = f.access_log;
+  if (!f.otlp_endpoint.empty()) {
+    Result<OtlpOptions> otlp = OtlpOptions::Parse(f.otlp_endpoint);
+    if (!otlp.ok()) return otlp.status().WithContext("--otlp-endpoint");
+    otlp->sample = f.otlp_sample;
+    s.telemetry.otlp = *std::move(otlp);
+  }
   out.grace = milliseconds(f.grace_ms);
   out.log_level = f.log_level;
   return out;

@@ -25,19 +25,21 @@ void SetUpLog(const std::string& level) {
   spdlog::set_level(spdlog::level::from_str(level));
 }
 
-// Blocked before any thread starts, so that only main's sigwait gets them.
-sigset_t BlockStopSignals() {
+// To stop, or to reopen the log. Blocked before any thread starts, so that only main's sigwait gets
+// them.
+sigset_t BlockSignals() {
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
 }
 
 int Run(const Config& config) {
-  const sigset_t signals = BlockStopSignals();
+  const sigset_t signals = BlockSignals();
   SetUpLog(config.log_level);
   const std::vector<ReplicaConfig>& replicas = config.service.replicas;
   auto agents = std::make_unique<GrpcAgentClient>();
@@ -60,7 +62,7 @@ int Run(const Config& config) {
                std::string(config.service.router.default_policy->name()).c_str(), replicas.size());
 
   int signal = 0;
-  sigwait(&signals, &signal);
+  while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) service.ReopenLog();
   spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
   if (status != nullptr) status->SetNotServing();
   service.Drain(config.grace);

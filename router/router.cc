@@ -72,10 +72,7 @@ Status Router::Admit(const http::Request& request, Routing* routing) const {
 
 asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWriter& writer) {
   Routing routing;
-  routing.record.method = request.method;
-  routing.record.path = request.path;
-  routing.record.received_at = request.received_at;
-  routing.record.request_bytes = request.body.size();
+  parts_.telemetry->Begin(request, *parts_.random, &routing.record);
   if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
     co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
   }
@@ -184,6 +181,7 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                   .cost = cost,
                   .prefill_tokens = record.prompt_tokens -
                                     std::min(record.prompt_tokens, record.predicted_tokens)};
+  if (record.trace.active) record.attempts.back().span = parts_.random->Next();
   // The member, and its number, last as long as the flight.
   ReplicaSet::Flight flight =
       parts_.replicas->Start(replica, attempt.prefill_tokens, SteadyClock().Now());

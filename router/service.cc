@@ -53,6 +53,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
 }
 
 Status Service::Start() {
+  EMBER_RETURN_IF_ERROR(telemetry_.Open(options_.telemetry, loop_, pool_));
   auto server = http::HttpServer::Listen(
       loop_, options_.server, [this](http::Request& request, http::ResponseWriter& writer) {
         return door_.Answer(request, writer);
@@ -83,6 +84,7 @@ void Service::Drain(Duration grace) {
 
 void Service::Stop(Duration grace) {
   Drain(grace);
+  telemetry_.Close();
   loop_.Stop();
 }
 

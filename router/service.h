@@ -26,6 +26,7 @@ struct ServiceOptions {
   ForwarderOptions forwarder;
   EngineTokenizerOptions tokenizer;
   RouterOptions router;
+  TelemetryOptions telemetry;
   size_t max_in_flight = 4096;
   size_t index_bytes = 64u << 20;
   size_t explained_requests = 512;
@@ -49,6 +50,9 @@ class Service {
   void Drain(Duration grace);
   // Drain, and the loop ends. Idempotent.
   void Stop(Duration grace);
+
+  // After the access log's file was renamed.
+  void ReopenLog() { telemetry_.ReopenLog(); }
 
   uint16_t port() const { return server_->port(); }
   http::HttpLoop& loop() { return loop_; }

@@ -78,6 +78,12 @@ http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
     relay.set_request_headers.Add("X-data-parallel-rank", std::to_string(*member.view.rank));
   }
   relay.drop_request_headers = {"x-ember-policy", "x-ember-pin"};
+  if (const TraceContext& trace = attempt.record->trace; trace.active) {
+    const uint64_t span = attempt.record->attempts.back().span;
+    relay.set_request_headers.Add("traceparent",
+                                  Traceparent{trace.trace, span, trace.sampled}.ToString());
+    if (trace.began) relay.drop_request_headers.push_back("tracestate");
+  }
   return relay;
 }
 

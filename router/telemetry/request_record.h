@@ -10,6 +10,7 @@
 
 #include "proto/base/time.h"
 #include "proto/model/routing.h"
+#include "router/telemetry/trace_context.h"
 
 namespace ember::router {
 
@@ -18,6 +19,7 @@ struct AttemptRecord {
   RoutingDecision decision;
   TimePoint decide_from, matched_at, decided_at;  // index lookup, then policy
   TimePoint sent_at, first_byte_at, ended_at;
+  uint64_t span = 0;    // of the attempt, when the request is traced
   std::string failure;  // why another one was tried; empty: it answered
 };
 
@@ -29,6 +31,9 @@ struct RequestRecord {
   std::string_view policy;  // of static life
   std::string tenant;       // digest of the credential; empty: there was none
 
+  TraceContext trace;
+
+  int64_t received_unix_ns = 0;  // received_at by the wall clock; set when it is finished
   TimePoint received_at, tokenize_from, tokenized_at, ended_at;
   Duration queued{};  // waited for a replica to have room
 

@@ -1,12 +1,74 @@
 #include "router/telemetry/telemetry.h"
 
+#include <unistd.h>
+
+#include "router/telemetry/tenant_digest.h"
+
 namespace ember::router {
+namespace {
+
+// Of a path: what may stand in a line or a span.
+constexpr size_t kMaxPath = 200;
+
+int64_t UnixNow() {
+  return std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Tells routers of one host apart, and the runs of one.
+std::string InstanceName() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return std::string(host) + ":" + std::to_string(getpid());
+}
+
+}  // namespace
+
+Status Telemetry::Open(const TelemetryOptions& options, http::HttpLoop& loop,
+                       http::UpstreamPool& pool) {
+  if (!options.access_log.empty()) {
+    auto log = AccessLog::Open(options.access_log, metrics_.registry);
+    if (!log.ok()) return log.status();
+    access_log_ = *std::move(log);
+  }
+  if (options.otlp) {
+    otlp_ = std::make_unique<OtlpExporter>(
+        *options.otlp, OtlpResource{EMBER_VERSION, InstanceName()}, loop, pool, metrics_.registry);
+  }
+  return OkStatus();
+}
+
+void Telemetry::Close() {
+  access_log_.reset();
+  otlp_.reset();
+}
+
+void Telemetry::ReopenLog() {
+  if (access_log_ != nullptr) access_log_->Reopen();
+}
+
+void Telemetry::Begin(const http::Request& request, RandomSource& random,
+                      RequestRecord* record) const {
+  record->method = request.method;
+  record->path = request.path.substr(0, kMaxPath);
+  record->received_at = request.received_at;
+  record->request_bytes = request.body.size();
+  if (access_log_ != nullptr) record->tenant = TenantDigest(request.headers);
+  if (otlp_ != nullptr) {
+    record->trace =
+        TraceContext::Begin(request.headers.Get("traceparent"), otlp_->sample(), random);
+  }
+}
 
 void Telemetry::Finish(RequestRecord record) {
   record.sequence = ++finished_;
   record.ended_at = SteadyClock().Now();
+  record.received_unix_ns = UnixNow() - (record.ended_at - record.received_at).count();
   metrics_.Count(record);
-  explain_.Add(std::make_shared<const RequestRecord>(std::move(record)));
+  const auto finished = std::make_shared<const RequestRecord>(std::move(record));
+  explain_.Add(finished);
+  if (access_log_ != nullptr) access_log_->Add(finished);
+  if (otlp_ != nullptr && finished->trace.sampled) otlp_->Add(finished);
 }
 
 }  // namespace ember::router

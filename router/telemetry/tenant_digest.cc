@@ -1,0 +1,16 @@
+#include "router/telemetry/tenant_digest.h"
+
+#include "proto/base/bytes.h"
+#include "proto/model/kv_namespace.h"
+
+namespace ember::router {
+
+std::string TenantDigest(const http::Headers& headers) {
+  std::string_view credential = headers.Get("Authorization");
+  if (credential.empty()) credential = headers.Get("x-api-key");
+  if (credential.empty()) return "";
+  const Sha256Digest digest = Sha256(AsBytes(credential));
+  return ToHex(ByteSpan(digest).first(8));
+}
+
+}  // namespace ember::router

@@ -1,0 +1,169 @@
+// What a request leaves behind: headers, spans at a collector, a line in the access log.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "router/telemetry/trace_context.h"
+#include "tests/unit/router/router_fixture.h"
+#include "tests/unit/support/temp_folder.h"
+
+namespace ember::router {
+namespace {
+
+using http::WireMessage;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+
+constexpr char kTraceHeaders[] =
+    "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n"
+    "tracestate: vendor=opaque,other=1\r\n";
+
+RouterFixture::Adjust Collecting(const http::Origin& collector, double sample = 1) {
+  return [=](ServiceOptions& options) {
+    options.telemetry.otlp = OtlpOptions{.collector = collector, .sample = sample};
+    options.telemetry.otlp->queue.pause = Duration(0);
+  };
+}
+
+TEST(SeenHeaders, WithoutAnAgentTheEnginesCountNamesTheRouteInMetricsAndExplain) {
+  FakeReplica replica(Answering(JsonReply(
+      200, R"({"usage":{"prompt_tokens":1000,"prompt_tokens_details":{"cached_tokens":960}}})")));
+  RouterFixture router({replica.origin()});
+  const WireMessage reply = router.Ask(Post("{}", "x-ember-request-id: a\r\n"));
+  EXPECT_EQ(reply.Field("x-ember-replica"), "r1");
+  EXPECT_EQ(reply.Field("x-ember-route"), "") << "round robin predicts nothing";
+  const std::string explained = router.Page("/admin/explain?id=a");
+  EXPECT_THAT(explained, HasSubstr(R"("route":"local")"));
+  EXPECT_THAT(explained, HasSubstr(R"("cached_tokens":960,"computed_tokens":40)"));
+  const std::string metrics = router.Page("/metrics");
+  EXPECT_THAT(metrics, HasSubstr(R"(requests_total{policy="round_robin",route="local",)"));
+  EXPECT_THAT(metrics, HasSubstr("ember_router_hit_tokens_total{source=\"real\"} 960"));
+}
+
+TEST(SeenHeaders, ARouteThatIsNoneIsNotPassedOn) {
+  FakeReplica replica(Answering(JsonReply(200, "{}", "x-ember-route: mars\r\n")));
+  RouterFixture router({replica.origin()});
+  EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-route"), "");
+}
+
+TEST(SeenHeaders, ServerTimingOnlyWhenAskedFor) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture silent({replica.origin()});
+  EXPECT_EQ(silent.Ask(Post("{}")).Field("Server-Timing"), "");
+  RouterFixture router({replica.origin()},
+                       [](ServiceOptions& o) { o.forwarder.server_timing = true; });
+  EXPECT_THAT(router.Ask(Post("{}")).Field("Server-Timing"),
+              MatchesRegex("tokenize;dur=[0-9.]+, match;dur=[0-9.]+, decide;dur=[0-9.]+, "
+                           "queue;dur=[0-9.]+, upstream;dur=[0-9.]+"));
+}
+
+TEST(SeenStreams, TheTimeBetweenTokensIsMeasured) {
+  FakeReplica replica([](http::TestSocket& peer, const WireMessage&) {
+    peer.Send(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n");
+    for (int i = 0; i < 3; ++i) {
+      peer.Send("9\r\ndata: 1\n\n\r\n");
+      LetTimePass(milliseconds(30));
+    }
+    peer.Send("0\r\n\r\n");
+  });
+  RouterFixture router({replica.origin()});
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  const std::string metrics = router.Page("/metrics");
+  EXPECT_THAT(metrics, HasSubstr("ember_router_inter_token_seconds_count 2\n"));
+  EXPECT_THAT(metrics, HasSubstr("ember_router_inter_token_seconds_bucket{le=\"0.025\"} 0\n"));
+  EXPECT_THAT(metrics, HasSubstr("ember_router_ttft_seconds_count{route=\"none\"} 1\n"));
+}
+
+TEST(SeenSpans, GoToTheCollectorAndTheTraceGoesOn) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  FakeReplica collector(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()}, Collecting(collector.origin()));
+  router.Ask(Post("{}", kTraceHeaders));
+  const WireMessage sent = collector.Request();
+  EXPECT_THAT(sent.head, HasSubstr("POST /v1/traces HTTP/1.1\r\n"));
+  EXPECT_EQ(sent.Field("Content-Type"), "application/json");
+  EXPECT_THAT(sent.body, HasSubstr("4bf92f3577b34da6a3ce929d0e0e4736"));
+  EXPECT_THAT(sent.body, HasSubstr(R"("parentSpanId":"00f067aa0ba902b7")"));
+  const WireMessage seen = replica.Request();
+  EXPECT_EQ(seen.Field("tracestate"), "vendor=opaque,other=1");
+  const auto passed = Traceparent::Parse(seen.Field("traceparent"));
+  ASSERT_TRUE(passed);
+  EXPECT_EQ(passed->trace.ToString(), "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_TRUE(passed->sampled);
+  EXPECT_THAT(sent.body,
+              HasSubstr("\"spanId\":\"" + SpanIdText(passed->span) + "\",\"parentSpanId\""))
+      << "the engine's spans hang below the upstream span";
+  EXPECT_NE(passed->span, 0x00f067aa0ba902b7u);
+  EXPECT_TRUE(http::Eventually([&] {
+    return router.Page("/metrics").find("otlp_spans_sent_total 3\n") != std::string::npos;
+  })) << "request, route, upstream";
+}
+
+TEST(SeenSpans, WhatIsNotSampledIsPassedOnAndNotSent) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  FakeReplica collector(Answering(JsonReply(200, "{}")));
+  {
+    RouterFixture router({replica.origin()}, Collecting(collector.origin(), 0));
+    router.Ask(Post("{}", "traceparent: broken\r\ntracestate: of=another\r\n"));
+  }  // sends what is queued
+  EXPECT_EQ(collector.requests(), 0);
+  const auto passed = Traceparent::Parse(replica.Request().Field("traceparent"));
+  ASSERT_TRUE(passed) << "a trace begins here";
+  EXPECT_FALSE(passed->sampled);
+  EXPECT_EQ(replica.Request().Field("tracestate"), "") << "of a trace that was broken off";
+}
+
+TEST(SeenSpans, WithoutACollectorHeadersPassUntouched) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()});
+  router.Ask(Post("{}", kTraceHeaders));
+  EXPECT_THAT(replica.Request().head, HasSubstr(kTraceHeaders));
+  router.Ask(Post("{}"));
+  EXPECT_EQ(replica.Request(1).Field("traceparent"), "");
+}
+
+TEST(SeenSpans, ACollectorThatRefusesLosesSpansAndNothingElse) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  FakeReplica collector(Answering(JsonReply(503, "{}")));
+  RouterFixture router({replica.origin()}, Collecting(collector.origin()));
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  EXPECT_TRUE(http::Eventually([&] {
+    return router.Page("/metrics").find("otlp_spans_dropped_total 3\n") != std::string::npos;
+  }));
+}
+
+TEST(SeenLog, HasALineForEachRequestAndNoSecret) {
+  const std::string folder = MakeTempFolder();
+  FakeReplica replica(Answering(JsonReply(200, R"({"text":"the answer"})")));
+  {
+    RouterFixture router({replica.origin()}, [&](ServiceOptions& options) {
+      options.telemetry.access_log = folder + "/log";
+    });
+    router.Ask(Post(R"({"prompt":"the question"})",
+                    "Authorization: Bearer sk-1\r\nx-ember-request-id: one\r\n",
+                    "/v1/completions?key=sk-2"));
+    router.Ask(Post("[]", "x-ember-request-id: two\r\n"));
+  }
+  std::ifstream file(folder + "/log");
+  std::string first, second, third;
+  std::getline(file, first);
+  std::getline(file, second);
+  EXPECT_FALSE(std::getline(file, third));
+  EXPECT_THAT(first,
+              HasSubstr(R"("id":"one","method":"POST","path":"/v1/completions","status":200)"));
+  EXPECT_THAT(first, MatchesRegex(".*\"tenant\":\"[0-9a-f]{16}\".*"));
+  EXPECT_THAT(second, HasSubstr(R"("id":"two")"));
+  EXPECT_THAT(second, HasSubstr(R"("status":400,"outcome":"refused: )"));
+  for (const char* secret : {"sk-1", "sk-2", "question", "answer"}) {
+    EXPECT_THAT(first + second, Not(HasSubstr(secret)));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace ember::router
