@@ -1,9 +1,8 @@
 #include "router/config.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <set>
 
+#include "router/fleet_flags.h"
 #include "router/policy/registry.h"
 
 namespace ember::router {
@@ -46,7 +45,7 @@ struct Flags {
   std::string grpc = "127.0.0.1:8081";
   std::string policy = "cache_aware";
   std::string log_level = "info";
-  std::vector<std::string> replicas;
+  FleetFlags fleet;
   int max_retries = 2;
   size_t max_in_flight = 4096;
   size_t max_connections = 10000;
@@ -69,9 +68,7 @@ void Declare(CLI::App& app, Flags& f) {
   };
   option("--listen", f.listen, "HTTP address");
   option("--grpc", f.grpc, "gRPC address for status and health; \"off\": none");
-  app.add_option("--replica", f.replicas,
-                 "ID,http=HOST:PORT[,grpc=HOST:PORT]: an engine, and its agent's gRPC port; repeat "
-                 "for each, at most 512");
+  f.fleet.Declare(app);
   option("--policy", f.policy, "policy of requests that name none");
   option("--max-retries", f.max_retries, "other replicas tried before the first byte of a reply")
       ->check(CLI::Range(0, 16));
@@ -106,32 +103,6 @@ void Declare(CLI::App& app, Flags& f) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
 }
 
-Result<http::Origin> ListenAddress(const char* flag, const std::string& text) {
-  // "host:0" is an address to listen on, but none to connect to.
-  const bool any_port = text.ends_with(":0");
-  Result<http::Origin> origin =
-      http::Origin::Parse(any_port ? text.substr(0, text.size() - 1) + "1" : text);
-  if (!origin.ok()) return origin.status().WithContext(flag);
-  if (any_port) origin->port = 0;
-  return origin;
-}
-
-Status ReadReplicas(const Flags& f, std::vector<ReplicaConfig>* out) {
-  if (f.replicas.size() > kMaxReplicas) {
-    return InvalidError("--replica: at most " + std::to_string(kMaxReplicas));
-  }
-  std::set<std::string> ids;
-  for (const std::string& text : f.replicas) {
-    Result<ReplicaConfig> replica = ReplicaConfig::Parse(text);
-    if (!replica.ok()) return replica.status().WithContext("--replica");
-    if (!ids.insert(replica->id).second) {
-      return InvalidError("--replica: \"" + replica->id + "\" is there twice");
-    }
-    out->push_back(*std::move(replica));
-  }
-  return OkStatus();
-}
-
 Result<Config> Interpret(const Flags& f) {
   Config out;
   Result<http::Origin> listen = ListenAddress("--listen", f.listen);
@@ -142,7 +113,7 @@ Result<Config> Interpret(const Flags& f) {
     out.grpc = *std::move(grpc);
   }
   ServiceOptions& s = out.service;
-  EMBER_RETURN_IF_ERROR(ReadReplicas(f, &s.replicas));
+  EMBER_RETURN_IF_ERROR(f.fleet.Interpret(&s));
   s.router.default_policy = FindPolicy(f.policy);
   if (s.router.default_policy == nullptr) {
     return InvalidError("--policy: unknown policy \"" + f.policy + "\"; known: " + PolicyNames());

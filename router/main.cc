@@ -41,7 +41,6 @@ sigset_t BlockSignals() {
 int Run(const Config& config) {
   const sigset_t signals = BlockSignals();
   SetUpLog(config.log_level);
-  const std::vector<ReplicaConfig>& replicas = config.service.replicas;
   auto agents = std::make_unique<GrpcAgentClient>();
   Service service(config.service, *agents);
   auto watchers = std::make_unique<AgentWatchers>(service.loop(), service.feed());
@@ -57,9 +56,15 @@ int Run(const Config& config) {
   http::Origin http{config.service.server.host, service.port()};
   http::Origin grpc = config.grpc.value_or(http::Origin{});
   if (status != nullptr) grpc.port = status->port();
-  std::fprintf(stderr, "ready http=%s grpc=%s policy=%s replicas=%zu\n", http.ToString().c_str(),
+  std::string admin;
+  if (service.admin_port() != 0) {
+    admin = " admin=" +
+            http::Origin{config.service.admin.listen->host, service.admin_port()}.ToString();
+  }
+  std::fprintf(stderr, "ready http=%s grpc=%s policy=%s replicas=%zu%s\n", http.ToString().c_str(),
                status != nullptr ? grpc.ToString().c_str() : "off",
-               std::string(config.service.router.default_policy->name()).c_str(), replicas.size());
+               std::string(config.service.router.default_policy->name()).c_str(),
+               config.service.replicas.size(), admin.c_str());
 
   int signal = 0;
   while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) service.ReopenLog();

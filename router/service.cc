@@ -1,5 +1,7 @@
 #include "router/service.h"
 
+#include <spdlog/spdlog.h>
+
 #include <boost/asio/post.hpp>
 #include <future>
 #include <utility>
@@ -26,6 +28,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
               return upstream;
             }()),
       replicas_(options_.health),
+      membership_(replicas_),
       index_({.max_bytes = options_.index_bytes, .seed = random_.Next()}),
       metrics_(registry_),
       tokenizer_(replicas_, agents, registry_, options_.tokenizer),
@@ -41,9 +44,11 @@ Service::Service(ServiceOptions options, AgentClient& agents)
                .metrics = &metrics_,
                .random = &random_},
               options_.router),
+      admin_(membership_, replicas_, options_.admin.token),
       door_([this](http::Request& request,
                    http::ResponseWriter& writer) { return router_.Handle(request, writer); },
-            [this] { return Report(); }, explain_, metrics_, options_.max_in_flight),
+            [this] { return Report(); }, explain_, metrics_, options_.max_in_flight,
+            options_.admin.on_door ? &admin_ : nullptr),
       prober_(loop_, pool_, replicas_,
               {.path = options_.health_path, .timeout = options_.health.probe_timeout}) {
   replicas_.AddListener(&feed_);
@@ -60,12 +65,41 @@ Status Service::Start() {
       });
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
-  return OnLoop([this] {
-    for (const ReplicaConfig& replica : options_.replicas) {
-      EMBER_RETURN_IF_ERROR(replicas_.Add(replica));
-    }
-    return OkStatus();
-  });
+  if (options_.admin.listen) EMBER_RETURN_IF_ERROR(ListenForAdmin());
+  following_ = true;
+  return OnLoop([this] { return StartFleet(); });
+}
+
+Status Service::ListenForAdmin() {
+  http::HttpServerOptions options;
+  options.host = options_.admin.listen->host;
+  options.port = options_.admin.listen->port;
+  options.max_body_bytes = 1u << 20;
+  options.max_connections = 64;
+  auto server = http::HttpServer::Listen(
+      loop_, options,
+      [this](http::Request& request, http::ResponseWriter& writer) -> asio::awaitable<void> {
+        if (AdminApi::Knows(request.path)) return admin_.Answer(request, writer);
+        return door_.AnswerPage(request, writer);
+      });
+  if (!server.ok()) return server.status().WithContext("--admin");
+  admin_server_ = *std::move(server);
+  return OkStatus();
+}
+
+Status Service::StartFleet() {
+  EMBER_RETURN_IF_ERROR(membership_.Replace(kFlagSource, options_.replicas));
+  if (!options_.fleet_file.empty()) {
+    fleet_file_ =
+        std::make_unique<FleetFile>(options_.fleet_file, options_.fleet_file_interval, membership_);
+    if (Status read = fleet_file_->Load(); !read.ok()) return read.WithContext("--fleet-file");
+    fleet_file_->Follow(loop_);
+  }
+  if (options_.fleet_dns) {
+    fleet_dns_ = std::make_unique<FleetDns>(*options_.fleet_dns, membership_);
+    fleet_dns_->Follow(loop_);
+  }
+  return OkStatus();
 }
 
 Status Service::OnLoop(std::function<Status()> work) {
@@ -79,6 +113,16 @@ Status Service::OnLoop(std::function<Status()> work) {
 }
 
 void Service::Drain(Duration grace) {
+  if (admin_server_ != nullptr) admin_server_->Stop(Duration::zero());
+  if (std::exchange(following_, false)) {
+    // From here on the fleet stays as it is, so that listeners may go.
+    const Status stopped = OnLoop([this] {
+      if (fleet_file_ != nullptr) fleet_file_->Stop();
+      if (fleet_dns_ != nullptr) fleet_dns_->Stop();
+      return OkStatus();
+    });
+    if (!stopped.ok()) spdlog::warn("fleet: {}", stopped.ToString());
+  }
   if (server_ != nullptr) server_->Stop(grace);
 }
 

@@ -7,11 +7,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/http/server.h"
+#include "router/fleet/fleet_dns.h"
+#include "router/fleet/fleet_file.h"
 #include "router/fleet_feed.h"
+#include "router/front/admin_api.h"
 #include "router/front/door.h"
 #include "router/front/forwarder.h"
 #include "router/front/health_prober.h"
@@ -19,6 +23,13 @@
 #include "router/tokenize/engine_tokenizer.h"
 
 namespace ember::router {
+
+// Who may change the fleet over HTTP; by default nobody.
+struct AdminOptions {
+  bool on_door = false;                // beside /v1; only with a token
+  std::optional<http::Origin> listen;  // on an address of its own
+  std::string token;                   // empty: none is asked for
+};
 
 struct ServiceOptions {
   http::HttpServerOptions server;
@@ -33,6 +44,10 @@ struct ServiceOptions {
   HealthOptions health;
   std::string health_path = "/health";
   std::vector<ReplicaConfig> replicas;
+  std::string fleet_file;  // empty: none
+  Duration fleet_file_interval = milliseconds(500);
+  std::optional<FleetDnsConfig> fleet_dns;
+  AdminOptions admin;
 };
 
 class Service {
@@ -43,7 +58,8 @@ class Service {
 
   // Before Start. Told on the loop thread; must outlive Drain.
   void AddListener(ReplicaListener* listener) { replicas_.AddListener(listener); }
-  // Listens and adds the replicas. Errors are those of HttpServer::Listen and ReplicaSet::Add.
+  // Listens, adds the replicas and begins to follow where more come from. Errors are those of
+  // HttpServer::Listen, Membership::Replace and FleetFile::Load.
   Status Start();
   // Stops accepting and lets requests in flight finish for up to `grace`, then cancels them. The
   // loop goes on. Idempotent.
@@ -55,6 +71,8 @@ class Service {
   void ReopenLog() { telemetry_.ReopenLog(); }
 
   uint16_t port() const { return server_->port(); }
+  // 0: the admin API has no address of its own.
+  uint16_t admin_port() const { return admin_server_ == nullptr ? 0 : admin_server_->port(); }
   http::HttpLoop& loop() { return loop_; }
   // To be called on the loop thread.
   AgentListener& feed() { return feed_; }
@@ -63,6 +81,8 @@ class Service {
 
  private:
   StatusReport Report() const;
+  Status StartFleet();
+  Status ListenForAdmin();
   // Runs on the loop and waits; kUnavailable when the loop does not answer.
   Status OnLoop(std::function<Status()> work);
 
@@ -73,6 +93,10 @@ class Service {
   http::HttpLoop loop_;
   http::UpstreamPool pool_;
   ReplicaSet replicas_;
+  Membership membership_;
+  std::unique_ptr<FleetFile> fleet_file_;
+  std::unique_ptr<FleetDns> fleet_dns_;
+  bool following_ = false;  // of the owner's thread
   PrefixIndex index_;
   RouterMetrics metrics_;
   EngineTokenizer tokenizer_;
@@ -81,9 +105,10 @@ class Service {
   Telemetry telemetry_;
   FleetFeed feed_;
   Router router_;
+  AdminApi admin_;
   Door door_;
   HealthProber prober_;
-  std::unique_ptr<http::HttpServer> server_;
+  std::unique_ptr<http::HttpServer> server_, admin_server_;
 };
 
 }  // namespace ember::router

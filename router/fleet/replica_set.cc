@@ -108,10 +108,14 @@ void ReplicaSet::Change(Endpoint& endpoint, const F& change) {
   if (endpoint.usable() && on_room_) on_room_();
 }
 
-Status ReplicaSet::Drain(std::string_view id) {
+Status ReplicaSet::Drain(std::string_view id) { return SetDraining(id, true); }
+
+Status ReplicaSet::Resume(std::string_view id) { return SetDraining(id, false); }
+
+Status ReplicaSet::SetDraining(std::string_view id, bool draining) {
   const std::shared_ptr<Endpoint> endpoint = Shared(id);
   if (endpoint == nullptr) return NotFoundError("there is no replica \"" + std::string(id) + "\"");
-  Change(*endpoint, [&] { endpoint->draining = true; });
+  Change(*endpoint, [&] { endpoint->draining = draining; });
   return OkStatus();
 }
 

@@ -96,6 +96,8 @@ class ReplicaSet {
   Status Add(ReplicaConfig config);
   // No new requests from now on; those under way end as they do. kNotFound: none of that id.
   Status Drain(std::string_view id);
+  // Ends a Drain.
+  Status Resume(std::string_view id);
   // As Drain, and it is no member any more.
   Status Remove(std::string_view id);
 
@@ -126,6 +128,7 @@ class ReplicaSet {
  private:
   void EndFlight(ReplicaNumber replica, uint64_t number);
   void EndPrefill(ReplicaNumber replica, uint64_t number);
+  Status SetDraining(std::string_view id, bool draining);
   ReplicaNumber FreeSlot();
   std::shared_ptr<Endpoint> Shared(std::string_view id) const;
   // Applies `change` to the endpoint and tells what came of it.

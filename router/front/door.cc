@@ -37,8 +37,13 @@ size_t CountParam(const http::Request& request) {
 }  // namespace
 
 asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter& writer) {
+  if (request.path.starts_with("/v1/")) return AnswerRouted(request, writer);
+  if (admin_ != nullptr && AdminApi::Knows(request.path)) return admin_->Answer(request, writer);
+  return AnswerPage(request, writer);
+}
+
+asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWriter& writer) {
   const std::string& path = request.path;
-  if (path.starts_with("/v1/")) co_return co_await AnswerRouted(request, writer);
   const bool health = path == "/health" || path == "/healthz";
   const bool ours =
       health || path == "/metrics" || path == "/admin/status" || path == "/admin/explain";

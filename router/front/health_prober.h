@@ -25,6 +25,8 @@ class HealthProber final : public ReplicaListener {
 
   void OnAdded(const Endpoint& endpoint) override;
   void OnRemoved(const Endpoint& endpoint) override;
+  // Nobody needs its connections any more.
+  void OnGone(const Endpoint& endpoint) override { pool_.Forget(endpoint.config.http); }
 
  private:
   using Stop = std::shared_ptr<http::Cancellation>;

@@ -59,14 +59,29 @@ TEST(Config, WrongFlagsAreToldInOneLine) {
   }
 }
 
-TEST(Config, NoMoreReplicasThanTheIndexCanTell) {
-  std::vector<std::string> flags;
-  for (int i = 0; i <= 512; ++i) flags.push_back("--replica=r" + std::to_string(i) + ",http=a:1");
-  std::vector<const char*> arguments;
-  for (const std::string& flag : flags) arguments.push_back(flag.c_str());
-  EXPECT_FALSE(Parse(arguments).ok());
-  arguments.pop_back();
-  EXPECT_TRUE(Parse(arguments).ok());
+TEST(Config, FleetFlagsSayWhereReplicasComeFrom) {
+  const auto config = Parse({"--fleet-file=/run/fleet", "--fleet-dns=llm.svc:8000,model=m",
+                             "--fleet-dns-interval-ms=1000", "--health-interval-ms=200",
+                             "--health-path=/ready?x=1", "--admin=127.0.0.1:0"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  const ServiceOptions& s = (*config)->service;
+  EXPECT_EQ(s.fleet_file, "/run/fleet");
+  EXPECT_EQ(s.fleet_dns->name, "llm.svc");
+  EXPECT_EQ(s.fleet_dns->interval, seconds(1));
+  EXPECT_EQ(s.health.probe_interval, milliseconds(200));
+  EXPECT_EQ(s.health_path, "/ready?x=1");
+  EXPECT_EQ(s.admin.listen->port, 0);
+  EXPECT_FALSE(s.admin.on_door);
+  EXPECT_FALSE(Parse({})->value().service.admin.listen) << "nobody changes the fleet by default";
+  for (const std::vector<const char*>& wrong :
+       std::vector<std::vector<const char*>>{{"--admin=door"},
+                                             {"--admin=127.0.0.1:0", "--admin-token-file=/nowhere"},
+                                             {"--admin-token-file=/dev/null"},
+                                             {"--fleet-dns=llm.svc"},
+                                             {"--health-path=health"},
+                                             {"--replica=r1,http=a:1,key_file=/nowhere"}}) {
+    EXPECT_FALSE(Parse(wrong).ok()) << wrong[0];
+  }
 }
 
 }  // namespace

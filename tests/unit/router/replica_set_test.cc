@@ -215,6 +215,14 @@ TEST(ReplicaSet, TheLastUsableReplicaIsNotPutOutByWhatItSays) {
   EXPECT_EQ(set.State(1), "up") << "its errors are better answers than ours";
 }
 
+TEST(ReplicaSet, HasRoomForManyAndSaysWhenItHasNone) {
+  Set set(static_cast<int>(kMaxReplicas) - 3);
+  EXPECT_EQ(set.Add({.id = "ranks", .ranks = 4}).code(), StatusCode::kNoSpace);
+  EXPECT_TRUE(set.Add({.id = "fewer", .ranks = 3}).ok()) << "half of the ranks are never taken";
+  EXPECT_EQ(set.Add({.id = "one"}).code(), StatusCode::kNoSpace);
+  EXPECT_EQ(set.size(), kMaxReplicas);
+}
+
 TEST(ReplicaSet, ComingAndGoingLeavesNothingBehind) {
   Set set(1);
   for (int i = 0; i < 1000; ++i) {

@@ -15,6 +15,11 @@ FakeReplica::FakeReplica(Script script, uint16_t port)
               WireMessage request = peer.ReadMessage();
               if (!request.complete) return;
               if (request.head.starts_with("GET /health ")) {
+                {
+                  std::lock_guard lock(mutex_);
+                  probe_ = request;
+                }
+                probes_.fetch_add(1);
                 if (!peer.Send(JsonReply(health_.load(), "{}"))) return;
                 continue;
               }
@@ -28,6 +33,12 @@ FakeReplica::FakeReplica(Script script, uint16_t port)
             }
           },
           port) {}
+
+WireMessage FakeReplica::Probe() {
+  http::Eventually([&] { return probes() > 0; });
+  std::lock_guard lock(mutex_);
+  return probe_;
+}
 
 WireMessage FakeReplica::Request(size_t n) {
   http::Eventually([&] { return requests() > static_cast<int>(n); });

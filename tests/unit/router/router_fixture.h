@@ -37,6 +37,9 @@ class FakeReplica {
 
   http::Origin origin() const { return upstream_.origin(); }
   int requests() const { return requests_.load(); }
+  int probes() const { return probes_.load(); }
+  // The newest probe; waits for the first.
+  http::WireMessage Probe();
   // From now on probes are answered with this status.
   void SetHealth(int status) { health_.store(status); }
   // The n-th request that was not a probe, head and body; waits for it.
@@ -45,9 +48,11 @@ class FakeReplica {
  private:
   Script script_;
   std::atomic<int> requests_{0};
+  std::atomic<int> probes_{0};
   std::atomic<int> health_{200};
   std::mutex mutex_;
   std::vector<http::WireMessage> seen_;
+  http::WireMessage probe_;
   http::FakeUpstream upstream_;
 };
 

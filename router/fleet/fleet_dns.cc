@@ -1,0 +1,92 @@
+#include "router/fleet/fleet_dns.h"
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/this_coro.hpp>
+
+#include "client/http/await.h"
+
+namespace ember::router {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr size_t kMaxAddresses = 1024;
+
+// An id is made of the address, so that a replica keeps its own over time.
+std::string IdOf(std::string address, uint16_t port) {
+  std::replace_if(
+      address.begin(), address.end(), [](char c) { return c == ':' || c == '%'; }, '-');
+  return address + "_" + std::to_string(port);
+}
+
+std::string Filled(std::string text, const std::string& host) {
+  constexpr std::string_view kHost = "{host}";
+  for (size_t at = 0; (at = text.find(kHost, at)) != text.npos; at += host.size()) {
+    text.replace(at, kHost.size(), host);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<FleetDnsConfig> FleetDnsConfig::Parse(std::string_view text) {
+  const size_t comma = std::min(text.find(','), text.size());
+  Result<http::Origin> origin = http::Origin::Parse(text.substr(0, comma));
+  if (!origin.ok()) return origin.status();
+  FleetDnsConfig config{.name = origin->host,
+                        .port = origin->port,
+                        .fields = std::string(text.substr(std::min(comma + 1, text.size())))};
+  if (Result<ReplicaConfig> try_out = config.ReplicaAt("192.0.2.1"); !try_out.ok()) {
+    return try_out.status();
+  }
+  return config;
+}
+
+Result<ReplicaConfig> FleetDnsConfig::ReplicaAt(const std::string& address) const {
+  const bool v6 = address.find(':') != address.npos;
+  const std::string host = v6 ? "[" + address + "]" : address;
+  return ReplicaConfig::Parse(IdOf(address, port) + ",http=" + host + ":" + std::to_string(port) +
+                              (fields.empty() ? "" : "," + Filled(fields, host)));
+}
+
+asio::awaitable<Result<FleetDns::Addresses>> FleetDns::ResolveByAsio(std::string name) {
+  asio::ip::tcp::resolver resolver(co_await asio::this_coro::executor);
+  const auto [ec, results] = co_await resolver.async_resolve(name, "", http::kAwait);
+  if (ec) co_return UnavailableError(ec.message());
+  Addresses addresses;
+  for (const auto& entry : results) addresses.push_back(entry.endpoint().address().to_string());
+  co_return addresses;
+}
+
+void FleetDns::Follow(http::HttpLoop& loop) { loop.Spawn(Run(stop_)); }
+
+asio::awaitable<void> FleetDns::Run(StopSign stop) {
+  do {
+    const Result<Addresses> addresses = co_await resolve_(config_.name);
+    if (stop->cancelled()) co_return;
+    const Status applied = Apply(addresses);
+    membership_.SetTrouble(
+        kDnsSource, applied.ok() ? "" : config_.name + ": " + std::string(applied.message()));
+  } while ((co_await http::SleepFor(config_.interval, stop.get())).ok());
+}
+
+Status FleetDns::Apply(const Result<Addresses>& addresses) {
+  if (!addresses.ok()) return addresses.status();
+  Addresses distinct = *addresses;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  if (distinct.empty() || distinct.size() > kMaxAddresses) {
+    return UnavailableError("answered with " + std::to_string(distinct.size()) + " addresses");
+  }
+  std::vector<ReplicaConfig> replicas;
+  for (const std::string& address : distinct) {
+    Result<ReplicaConfig> replica = config_.ReplicaAt(address);
+    if (!replica.ok()) return replica.status();
+    EMBER_RETURN_IF_ERROR(replica->LoadKey());
+    replicas.push_back(*std::move(replica));
+  }
+  return membership_.Replace(kDnsSource, std::move(replicas));
+}
+
+}  // namespace ember::router

@@ -1,0 +1,73 @@
+#include "router/fleet/membership.h"
+
+#include <spdlog/spdlog.h>
+
+#include <set>
+#include <utility>
+
+namespace ember::router {
+
+Status Membership::Replace(const std::string& source, std::vector<ReplicaConfig> wanted) {
+  std::map<std::string, ReplicaConfig> by_id;
+  for (ReplicaConfig& config : wanted) {
+    const std::string id = config.id;
+    const std::string owner = SourceOf(id);
+    if (!owner.empty() && owner != source) {
+      return InvalidError("replica \"" + id + "\" is known from another source (" + owner + ")");
+    }
+    if (!by_id.emplace(id, std::move(config)).second) {
+      return InvalidError("replica \"" + id + "\" is there twice");
+    }
+  }
+  std::erase_if(sources_, [&](const auto& known) {
+    const auto& [id, owner] = known;
+    if (owner != source) return false;
+    const auto same = by_id.find(id);
+    if (same != by_id.end() && same->second == replicas_.Find(id)->config) {
+      by_id.erase(same);
+      return false;
+    }
+    const Status removed = replicas_.Remove(id);
+    EMBER_CHECK(removed.ok(), "a known replica is a member");
+    return true;
+  });
+  for (auto& [id, config] : by_id) EMBER_RETURN_IF_ERROR(Add(source, std::move(config)));
+  return OkStatus();
+}
+
+Status Membership::Add(const std::string& source, ReplicaConfig config) {
+  const std::string id = config.id;
+  EMBER_RETURN_IF_ERROR(replicas_.Add(std::move(config)));
+  sources_[id] = source;
+  return OkStatus();
+}
+
+Status Membership::Remove(const std::string& id) {
+  const std::string source = SourceOf(id);
+  if (source == kFileSource || source == kDnsSource) {
+    return MismatchError("replica \"" + id + "\" comes from " + source +
+                         ": take it out there, or drain it here");
+  }
+  EMBER_RETURN_IF_ERROR(replicas_.Remove(id));
+  sources_.erase(id);
+  return OkStatus();
+}
+
+void Membership::SetTrouble(const std::string& source, std::string what) {
+  std::string& known = troubles_[source];
+  if (known == what) return;
+  if (what.empty()) {
+    spdlog::info("fleet from {}: in order again", source);
+    troubles_.erase(source);
+    return;
+  }
+  spdlog::error("fleet from {}: {}; it stays as it was", source, what);
+  known = std::move(what);
+}
+
+std::string Membership::SourceOf(const std::string& id) const {
+  const auto it = sources_.find(id);
+  return it == sources_.end() ? "" : it->second;
+}
+
+}  // namespace ember::router

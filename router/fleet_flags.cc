@@ -1,0 +1,105 @@
+#include "router/fleet_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <set>
+
+namespace ember::router {
+namespace {
+
+Status ReadReplicas(const std::vector<std::string>& texts, std::vector<ReplicaConfig>* out) {
+  std::set<std::string> ids;
+  for (const std::string& text : texts) {
+    Result<ReplicaConfig> replica = ReplicaConfig::Parse(text);
+    if (!replica.ok()) return replica.status().WithContext("--replica");
+    if (!ids.insert(replica->id).second) {
+      return InvalidError("--replica: \"" + replica->id + "\" is there twice");
+    }
+    if (Status key = replica->LoadKey(); !key.ok()) return key.WithContext("--replica");
+    out->push_back(*std::move(replica));
+  }
+  return OkStatus();
+}
+
+Status ReadAdmin(const FleetFlags& flags, AdminOptions* out) {
+  if (!flags.admin_token_file.empty()) {
+    // A replica's key and this token are kept alike.
+    ReplicaConfig reader{.id = "admin", .key_file = flags.admin_token_file};
+    if (!reader.LoadKey().ok()) {
+      return InvalidError("--admin-token-file: no token in the first line of \"" +
+                          flags.admin_token_file + "\"");
+    }
+    out->token = std::move(reader.key);
+  }
+  if (flags.admin == "off") {
+    return out->token.empty() ? OkStatus() : InvalidError("--admin-token-file: --admin is off");
+  }
+  if (flags.admin == "door") {
+    out->on_door = true;
+    return out->token.empty() ? InvalidError("--admin=door: needs --admin-token-file") : OkStatus();
+  }
+  Result<http::Origin> address = ListenAddress("--admin", flags.admin);
+  if (!address.ok()) return address.status();
+  out->listen = *std::move(address);
+  return OkStatus();
+}
+
+}  // namespace
+
+void FleetFlags::Declare(CLI::App& app) {
+  const auto option = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->capture_default_str();
+  };
+  app.add_option("--replica", replicas,
+                 "ID,http=HOST:PORT[,NAME=VALUE...]: an engine; repeat for each. NAME: grpc (its "
+                 "agent), events, replay, host, model, key, key_file, ranks, weight, "
+                 "max_concurrency");
+  app.add_option(
+      "--fleet-file", file,
+      "more of them, \"ID http=HOST:PORT NAME=VALUE ...\" a line; followed as it changes");
+  app.add_option(
+      "--fleet-dns", dns,
+      "NAME:PORT[,NAME=VALUE...]: one at each address of that name; {host} in a value is "
+      "the address");
+  option("--fleet-dns-interval-ms", dns_interval_ms, "between two questions for that name")
+      ->check(CLI::Range(100, 3'600'000));
+  option("--health-interval-ms", health_interval_ms, "between two probes of a replica")
+      ->check(CLI::Range(10, 3'600'000));
+  option("--health-timeout-ms", health_timeout_ms, "for a probe; three slow ones put it out")
+      ->check(CLI::Range(10, 3'600'000));
+  option("--health-path", health_path, "what a probe asks for");
+  option("--admin", admin,
+         "address of the admin API (/admin/replicas); \"door\": beside /v1, with a token");
+  app.add_option("--admin-token-file", admin_token_file,
+                 "the bearer token of the admin API is this file's first line");
+}
+
+Status FleetFlags::Interpret(ServiceOptions* out) const {
+  EMBER_RETURN_IF_ERROR(ReadReplicas(replicas, &out->replicas));
+  EMBER_RETURN_IF_ERROR(ReadAdmin(*this, &out->admin));
+  out->fleet_file = file;
+  if (!dns.empty()) {
+    Result<FleetDnsConfig> parsed = FleetDnsConfig::Parse(dns);
+    if (!parsed.ok()) return parsed.status().WithContext("--fleet-dns");
+    parsed->interval = milliseconds(dns_interval_ms);
+    out->fleet_dns = *std::move(parsed);
+  }
+  if (!health_path.starts_with('/') || health_path.find_first_of(" \r\n\t#") != std::string::npos) {
+    return InvalidError("--health-path: starts with /");
+  }
+  out->health_path = health_path;
+  out->health.probe_interval = milliseconds(health_interval_ms);
+  out->health.probe_timeout = milliseconds(health_timeout_ms);
+  return OkStatus();
+}
+
+Result<http::Origin> ListenAddress(const char* flag, const std::string& text) {
+  // "host:0" is an address to listen on, but none to connect to.
+  const bool any_port = text.ends_with(":0");
+  Result<http::Origin> origin =
+      http::Origin::Parse(any_port ? text.substr(0, text.size() - 1) + "1" : text);
+  if (!origin.ok()) return origin.status().WithContext(flag);
+  if (any_port) origin->port = 0;
+  return origin;
+}
+
+}  // namespace ember::router

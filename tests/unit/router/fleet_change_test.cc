@@ -1,0 +1,290 @@
+// Replicas that come, change and go while requests run (D27-D29, A16).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "tests/unit/router/router_fixture.h"
+#include "tests/unit/support/temp_folder.h"
+
+namespace ember::router {
+namespace {
+
+using http::Eventually;
+using http::Signal;
+using http::TestSocket;
+using http::WireMessage;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kToken[] = "Authorization: Bearer t0ken\r\n";
+
+void AdminOnDoor(ServiceOptions& o) {
+  o.admin.on_door = true;
+  o.admin.token = "t0ken";
+}
+
+std::string Call(std::string_view method, std::string_view target,
+                 std::string_view headers = kToken, std::string_view body = "") {
+  return std::string(method) + " " + std::string(target) +
+         " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" + std::string(headers) +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
+}
+
+std::string ReplicaJson(const std::string& id, const FakeReplica& replica,
+                        const std::string& more = "") {
+  return "{\"id\":\"" + id + "\",\"http\":\"" + replica.origin().ToString() + "\"" + more + "}";
+}
+
+TEST(Admin, AddsDrainsResumesAndRemoves) {
+  FakeReplica one(Answering(JsonReply(200, "{}"))), two(Answering(JsonReply(200, "{}")));
+  RouterFixture router({one.origin()}, AdminOnDoor);
+  const auto added = router.Ask(Call("POST", "/admin/replicas", kToken,
+                                     ReplicaJson("b", two, ",\"weight\":2,\"key\":\"s3cret\"")));
+  ASSERT_EQ(added.status(), 201) << added.body;
+  ASSERT_TRUE(router.AwaitUsable(2));
+  EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: b\r\n")).status(), 200);
+  const std::string list = router.Ask(Call("GET", "/admin/replicas")).body;
+  EXPECT_THAT(list, HasSubstr("\"id\":\"b\",\"state\":\"up\""));
+  EXPECT_THAT(list, HasSubstr("\"source\":\"admin\""));
+  EXPECT_THAT(list, Not(HasSubstr("s3cret")));
+  EXPECT_EQ(router.Ask(Call("POST", "/admin/replicas/b/drain")).status(), 200);
+  EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: b\r\n")).status(), 503);
+  EXPECT_THAT(router.Ask(Call("GET", "/admin/replicas/b")).body, HasSubstr("\"draining\""));
+  EXPECT_EQ(router.Ask(Call("POST", "/admin/replicas/b/resume")).status(), 200);
+  EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: b\r\n")).status(), 200);
+  EXPECT_EQ(router.Ask(Call("DELETE", "/admin/replicas/b")).status(), 200);
+  EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: b\r\n")).status(), 400) << "there is none";
+  EXPECT_EQ(router.Ask(Call("DELETE", "/admin/replicas/b")).status(), 404);
+}
+
+TEST(Admin, RefusesWhoMayNotAndWhatIsWrong) {
+  FakeReplica one(Answering(JsonReply(200, "{}")));
+  RouterFixture router({one.origin()}, AdminOnDoor);
+  for (const char* headers : {"", "Authorization: Bearer t0kem\r\n", "Authorization: t0ken\r\n",
+                              "Authorization: Bearer t0ken2\r\n"}) {
+    const WireMessage refused = router.Ask(Call("GET", "/admin/replicas", headers));
+    EXPECT_EQ(refused.status(), 401) << headers;
+    EXPECT_THAT(refused.body, HasSubstr("\"type\":\"authentication_error\""));
+    EXPECT_THAT(refused.body, Not(HasSubstr("t0ken")));
+  }
+  const std::pair<std::string, int> wrong[] = {
+      {"", 400},
+      {"[]", 400},
+      {"{\"id\":\"x\"}", 400},
+      {"{\"id\":\"x\",\"http\":\"a:1\",\"ranks\":[1]}", 400},
+      {"{\"id\":\"x\",\"http\":\"a:1\",\"key_file\":\"/etc/passwd\"}", 400},
+      {"{\"id\":\"x\",\"http\":\"a:1\",\"colour\":\"red\"}", 400},
+      {std::string(100000, '['), 400},
+      {ReplicaJson("r1", one), 409}};
+  for (const auto& [body, status] : wrong) {
+    const WireMessage refused = router.Ask(Call("POST", "/admin/replicas", kToken, body));
+    EXPECT_EQ(refused.status(), status) << body.substr(0, 100);
+    EXPECT_THAT(refused.body, HasSubstr("\"error\":{\"message\":"));
+  }
+  EXPECT_EQ(router.Ask(Call("PUT", "/admin/replicas")).status(), 400);
+  EXPECT_EQ(router.Ask(Call("POST", "/admin/replicas/r1/explode")).status(), 400);
+  RouterFixture closed({one.origin()});
+  EXPECT_EQ(closed.Ask(Call("GET", "/admin/replicas")).status(), 404) << "nobody asked for it";
+}
+
+TEST(Admin, OnItsOwnAddressItNeedsNoTokenButNoWebPageEither) {
+  FakeReplica one(Answering(JsonReply(200, "{}")));
+  RouterFixture router({one.origin()}, [](ServiceOptions& o) {
+    o.admin.listen = http::Origin{"127.0.0.1", 0};
+  });
+  const auto ask = [&](std::string_view request) {
+    TestSocket client = TestSocket::ConnectTo(router.service->admin_port());
+    client.Send(request);
+    return client.ReadMessage();
+  };
+  EXPECT_EQ(ask(Call("GET", "/admin/replicas", "")).status(), 200);
+  EXPECT_EQ(ask(Call("GET", "/admin/status", "")).status(), 200);
+  EXPECT_EQ(ask(Post("{}")).status(), 404) << "requests go through the door";
+  EXPECT_EQ(
+      ask(Call("POST", "/admin/replicas/r1/drain", "Origin: http://evil.example\r\n")).status(),
+      403);
+  EXPECT_EQ(router.Ask(Call("GET", "/admin/replicas", "")).status(), 404);
+}
+
+TEST(Drain, RequestsUnderWayEndWellAndTheReplicaIsThenLeftAlone) {
+  Signal finish;
+  FakeReplica slow([&](TestSocket& peer, const WireMessage&) {
+    peer.Send(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n");
+    finish.Await();
+    peer.Send("9\r\ndata: 2\n\n\r\n0\r\n\r\n");
+  });
+  FakeReplica other(Answering(JsonReply(200, "{}")));
+  RouterFixture router({slow.origin(), other.origin()}, AdminOnDoor);
+  TestSocket client = router.Client();
+  client.Send(Post("{\"stream\":true}", "x-ember-pin: r1\r\n"));
+  ASSERT_TRUE(client.ReadUntil("data: 1\n\n"));
+  const auto removed = router.Ask(Call("DELETE", "/admin/replicas/r1"));
+  EXPECT_THAT(removed.body, HasSubstr("\"in_flight\":1"));
+  const int probes = slow.probes();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  EXPECT_EQ(slow.requests(), 1);
+  finish.Set();
+  EXPECT_TRUE(client.ReadUntil("data: 2\n\n\r\n0\r\n\r\n")) << "to its end";
+  EXPECT_EQ(slow.probes(), probes);
+}
+
+TEST(Reload, AHundredSwapsUnderLoadLoseNoRequestAndLeaveNothingBehind) {  // D29
+  FakeReplica a(Answering(JsonReply(200, "{}"))), b(Answering(JsonReply(200, "{}")));
+  RouterFixture router({a.origin()}, AdminOnDoor);
+  std::atomic<bool> stop{false};
+  std::atomic<int> answered{0}, failed{0};
+  std::vector<std::thread> load;
+  for (int i = 0; i < 3; ++i) {
+    load.emplace_back([&] {
+      TestSocket client = router.Client();
+      while (!stop) {
+        client.Send(Post("{}"));
+        (client.ReadMessage().status() == 200 ? answered : failed).fetch_add(1);
+      }
+    });
+  }
+  FakeReplica* now = &a;
+  FakeReplica* next = &b;
+  std::string now_id = "r1";
+  for (int i = 0; i < 100; ++i) {
+    const std::string next_id = "swap-" + std::to_string(i);
+    ASSERT_EQ(
+        router.Ask(Call("POST", "/admin/replicas", kToken, ReplicaJson(next_id, *next))).status(),
+        201);
+    ASSERT_TRUE(router.AwaitUsable(2));
+    ASSERT_EQ(router.Ask(Call("DELETE", "/admin/replicas/" + now_id)).status(), 200);
+    const int before = next->requests();
+    ASSERT_TRUE(Eventually([&] { return next->requests() > before + 6; }));
+    const int left = now->requests(), probes = now->probes();
+    ASSERT_TRUE(Eventually([&] { return next->requests() > before + 12; }));
+    EXPECT_EQ(now->requests(), left) << "who was removed is sent nothing";
+    EXPECT_EQ(now->probes(), probes);
+    std::swap(now, next);
+    now_id = next_id;
+  }
+  stop = true;
+  for (std::thread& t : load) t.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_GT(answered, 1000);
+  EXPECT_EQ(router.Status().replicas.size(), 1u);
+  const std::string metrics = router.Page("/metrics");
+  const size_t at = metrics.find("\nember_upstream_connections ");
+  EXPECT_LE(std::stoi(metrics.substr(at + 28)), 5) << "sockets do not pile up";
+}
+
+class FleetFileTest : public testing::Test {
+ protected:
+  ~FleetFileTest() override { std::filesystem::remove_all(folder); }
+  void Write(const std::string& text, const std::string& name = "fleet") const {
+    std::ofstream(folder + "/" + name) << text;
+  }
+  void Follow(ServiceOptions& o) const {
+    AdminOnDoor(o);
+    o.fleet_file = path;
+    o.fleet_file_interval = milliseconds(10);
+  }
+  static std::string Line(const std::string& id, const FakeReplica& r) {
+    return id + " http=" + r.origin().ToString() + "\n";
+  }
+  const std::string folder = MakeTempFolder();
+  const std::string path = folder + "/fleet";
+};
+
+TEST_F(FleetFileTest, IsFollowedAndABadOneKeepsTheOldFleet) {
+  FakeReplica one(Answering(JsonReply(200, "{}"))), two(Answering(JsonReply(200, "{}")));
+  Write(Line("a", one));
+  RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });
+  ASSERT_TRUE(router.AwaitUsable(1));
+  Write(Line("a", one) + Line("b", two), "new");
+  std::filesystem::rename(folder + "/new", path);
+  ASSERT_TRUE(router.AwaitUsable(2));
+  Write(Line("a", one) + "b http=nowhere\n");
+  const auto list = [&] { return router.Ask(Call("GET", "/admin/replicas")).body; };
+  ASSERT_TRUE(Eventually([&] { return list().find("line 2") != std::string::npos; })) << list();
+  EXPECT_EQ(router.Status().replicas.size(), 2u);
+  EXPECT_EQ(router.Ask(Call("DELETE", "/admin/replicas/a")).status(), 409) << "it is the file's";
+  std::filesystem::remove(path);
+  ASSERT_TRUE(Eventually([&] { return list().find("not there any more") != std::string::npos; }));
+  EXPECT_EQ(router.Status().replicas.size(), 2u);
+  Write(Line("b", two));
+  ASSERT_TRUE(Eventually([&] { return router.Status().replicas.size() == 1; }));
+  EXPECT_THAT(list(), HasSubstr("\"troubles\":{}"));
+  EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "b");
+}
+
+TEST_F(FleetFileTest, MayComeAfterTheRouter) {
+  FakeReplica one(Answering(JsonReply(200, "{}")));
+  RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 503);
+  Write(Line("a", one));
+  ASSERT_TRUE(router.AwaitUsable(1));
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+}
+
+TEST(Upstream, ProbesCarryTheReplicasKeyAndHostAndNobodyElseGetsIt) {  // D27, D28
+  FakeReplica keyed(Answering(JsonReply(200, "{}"))), plain(Answering(JsonReply(200, "{}")));
+  RouterFixture router({keyed.origin(), plain.origin()}, [](ServiceOptions& o) {
+    o.replicas[0].key = "s3cret";
+    o.replicas[0].host = "llm.example:8443";
+  });
+  EXPECT_EQ(keyed.Probe().Field("Authorization"), "Bearer s3cret");
+  EXPECT_EQ(keyed.Probe().Field("Host"), "llm.example:8443");
+  EXPECT_EQ(plain.Probe().Field("Authorization"), "");
+  EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r1\r\n")).status(), 200);
+  const WireMessage seen = keyed.Request();
+  EXPECT_EQ(seen.Field("Host"), "llm.example:8443");
+  EXPECT_EQ(seen.Field("X-Forwarded-Host"), "door.example");
+  EXPECT_EQ(seen.Field("Authorization"), "") << "a client's request has the client's key or none";
+  for (const char* page : {"/admin/status", "/admin/explain", "/metrics"}) {
+    EXPECT_THAT(router.Page(page), Not(HasSubstr("s3cret"))) << page;
+  }
+}
+
+TEST(Ranks, EveryRequestNamesOneThatItsReplicaHas) {  // A16
+  FakeReplica two(Answering(JsonReply(200, "{}"))), four(Answering(JsonReply(200, "{}")));
+  RouterFixture router(
+      {two.origin(), four.origin()},
+      [](ServiceOptions& o) {
+        o.replicas[0].ranks = 2;
+        o.replicas[1].ranks = 4;
+        o.replicas[1].first_rank = 8;
+      },
+      6);
+  TestSocket client = router.Client();
+  for (const char* policy : {"round_robin", "random", "least_loaded", "cache_aware"}) {
+    for (int i = 0; i < 100; ++i) {
+      client.Send(Post("{}", "x-ember-policy: " + std::string(policy) + "\r\n"));
+      ASSERT_EQ(client.ReadMessage().status(), 200);
+    }
+  }
+  std::set<std::string> of_two, of_four;
+  for (int i = 0; i < two.requests(); ++i) {
+    of_two.insert(two.Request(static_cast<size_t>(i)).Field("X-data-parallel-rank"));
+  }
+  for (int i = 0; i < four.requests(); ++i) {
+    of_four.insert(four.Request(static_cast<size_t>(i)).Field("X-data-parallel-rank"));
+  }
+  EXPECT_EQ(of_two, (std::set<std::string>{"0", "1"}));
+  EXPECT_EQ(of_four, (std::set<std::string>{"10", "11", "8", "9"}));
+}
+
+TEST(Fleet, MayHaveHundredsOfReplicas) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router(std::vector<http::Origin>(200, replica.origin()));
+  TestSocket client = router.Client();
+  std::set<std::string> asked;
+  for (int i = 0; i < 200; ++i) {
+    client.Send(Post("{}"));
+    asked.insert(client.ReadMessage().Field("x-ember-replica"));
+  }
+  EXPECT_EQ(asked.size(), 200u);
+}
+
+}  // namespace
+}  // namespace ember::router
