@@ -21,6 +21,7 @@ constexpr Duration kReportTick = milliseconds(100);
 constexpr Duration kReportInterval = milliseconds(400);
 constexpr Duration kTokenizeTimeout = seconds(30);
 constexpr Duration kStoreTimeout = seconds(1);
+constexpr Duration kPrefetchTimeout = seconds(1);
 constexpr Duration kStopGrace = seconds(5);
 }  // namespace
 
@@ -35,6 +36,7 @@ struct Agent::Impl {
   AgentFeed feed;
   std::optional<SlotFolder> folder;
   std::unique_ptr<StoreClient> store;
+  std::unique_ptr<PrefetchCache> prefetched;
   std::unique_ptr<PrefixLoader> loader;
   std::unique_ptr<SegmentPusher> pusher;
   std::unique_ptr<SlotTable> slots;
@@ -42,6 +44,8 @@ struct Agent::Impl {
   std::unique_ptr<EngineMonitor> monitor;
   std::unique_ptr<PromptTokenizer> tokenizer;
   std::unique_ptr<SlotFiller> filler;
+  std::unique_ptr<Prefetcher> prefetcher;
+  std::unique_ptr<PrefetchHints> hints;
   std::unique_ptr<SlotKeeper> keeper;
   std::unique_ptr<RequestPipeline> pipeline;
   std::unique_ptr<AdminPages> pages;
@@ -102,13 +106,18 @@ Status Agent::Impl::Build(const StoreMaker& make_store) {
   monitor = std::make_unique<EngineMonitor>(options, *engine, *slots, *folder, metrics,
                                             [this] { OnEngineChange(); });
   tokenizer = std::make_unique<PromptTokenizer>(*engine);
-  loader = std::make_unique<PrefixLoader>(store.get(), *folder, metrics);
+  prefetched =
+      std::make_unique<PrefetchCache>(config.prefetch_bytes, config.prefetch_keep, metrics);
+  loader = std::make_unique<PrefixLoader>(store.get(), *folder, *prefetched, metrics);
   if (store) pusher = std::make_unique<SegmentPusher>(*store, loader->priority(), metrics);
   filler = std::make_unique<SlotFiller>(*engine, *monitor, *loader, *folder, metrics);
+  prefetcher = std::make_unique<Prefetcher>(*loop, *loader, *prefetched, metrics);
+  hints =
+      std::make_unique<PrefetchHints>(*loop, *monitor, *tokenizer, *filler, *prefetcher, metrics);
   keeper = std::make_unique<SlotKeeper>(*loop, *engine, *monitor, *folder, pusher.get(), metrics);
-  pipeline = std::make_unique<RequestPipeline>(PipelineParts{*pool, *engine, *monitor, *slots,
-                                                             *tokenizer, *filler, *keeper, log,
-                                                             metrics, config.replica_id});
+  pipeline = std::make_unique<RequestPipeline>(
+      PipelineParts{*pool, *engine, *monitor, *slots, *tokenizer, *filler, *prefetcher, *keeper,
+                    log, metrics, config.replica_id});
   pages = std::make_unique<AdminPages>(registry, log, feed, *monitor, *slots);
   return Listen();
 }
@@ -187,6 +196,7 @@ asio::awaitable<void> Agent::Impl::KeepReporting() {
       last = now;
       said = std::chrono::steady_clock::now();
     }
+    prefetched->Sweep(std::chrono::steady_clock::now());
     (void)co_await http::SleepFor(kReportTick, &stopping);
   }
 }
@@ -239,6 +249,7 @@ void Agent::Impl::Stop() {
     Drain();
     OnLoop([this] {
       stopping.Cancel();
+      prefetcher->Stop();
       monitor->Stop();
     });
   }
@@ -280,6 +291,20 @@ Result<TokenizedRequest> Agent::Tokenize(const std::string& path, const std::str
   }(*impl_, path, body, done));
   if (future.wait_for(kTokenizeTimeout) != std::future_status::ready) {
     return DeadlineError("tokenize");
+  }
+  return future.get();
+}
+
+PrefetchAnswer Agent::Prefetch(PrefetchHint hint) {
+  auto done = std::make_shared<std::promise<PrefetchAnswer>>();
+  std::future<PrefetchAnswer> future = done->get_future();
+  impl_->loop->Spawn(
+      [](Impl& impl, PrefetchHint h, decltype(done) promise) -> asio::awaitable<void> {
+        promise->set_value(impl.hints->Take(std::move(h)));
+        co_return;
+      }(*impl_, std::move(hint), done));
+  if (future.wait_for(kPrefetchTimeout) != std::future_status::ready) {
+    return {PrefetchAnswer::kNoRoom, "the agent is busy"};
   }
   return future.get();
 }

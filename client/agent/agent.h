@@ -12,6 +12,7 @@
 
 #include "client/agent/agent_feed.h"
 #include "client/agent/config.h"
+#include "client/agent/prefetch_hints.h"
 #include "client/store_client/store_client.h"
 #include "proto/base/status.h"
 
@@ -47,6 +48,8 @@ class Agent {
 
   // Blocking, bounded by a deadline. kInvalid: not a request whose tokens can be told.
   Result<TokenizedRequest> Tokenize(const std::string& path, const std::string& body);
+  // Has the store's part of a prompt received whose request will come. Returns at once.
+  PrefetchAnswer Prefetch(PrefetchHint hint);
   // Blocks of the chain that the store has from its start. Blocking, at most a second.
   size_t StorePrefix(std::span<const BlockHash> chain);
 

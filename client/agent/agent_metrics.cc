@@ -10,6 +10,12 @@ const char* CacheFailureName(CacheFailure failure) {
   return kNames[static_cast<size_t>(failure)];
 }
 
+const char* PrefetchOutcomeName(PrefetchOutcome outcome) {
+  static constexpr std::array<const char*, kPrefetchOutcomeCount> kNames = {
+      "transferred", "already_there", "no_room", "nothing", "failed", "not_wanted"};
+  return kNames[static_cast<size_t>(outcome)];
+}
+
 AgentMetrics::AgentMetrics(MetricsRegistry& r)
     : registry(r),
       cached_tokens(r.AddCounter("ember_agent_cached_tokens_total",
@@ -19,6 +25,14 @@ AgentMetrics::AgentMetrics(MetricsRegistry& r)
       loaded_tokens(
           r.AddCounter("ember_agent_loaded_tokens_total", "Prompt tokens restored from the store")),
       loaded_bytes(r.AddCounter("ember_agent_loaded_bytes_total", "Bytes loaded from the store")),
+      prefetch_bytes(r.AddCounter("ember_agent_prefetch_bytes_total",
+                                  "Bytes received ahead of the load that would want them")),
+      prefetch_used_bytes(r.AddCounter("ember_agent_prefetch_used_bytes_total",
+                                       "Bytes that loads found received; again when used again")),
+      prefetch_wasted_bytes(r.AddCounter("ember_agent_prefetch_wasted_bytes_total",
+                                         "Bytes received ahead that no load used")),
+      prefetch_held_bytes(r.AddGauge("ember_agent_prefetch_held_bytes",
+                                     "Memory of segments received or being received ahead")),
       pushed_segments(r.AddCounter("ember_agent_pushed_segments_total",
                                    "Segments that the store did not have and now has")),
       pushed_bytes(r.AddCounter("ember_agent_pushed_bytes_total", "Payload bytes of those")),
@@ -32,7 +46,9 @@ AgentMetrics::AgentMetrics(MetricsRegistry& r)
       restore(r.AddHistogram("ember_agent_restore_seconds", "The engine reading a slot file")),
       save(r.AddHistogram("ember_agent_save_seconds", "The engine writing a slot file")),
       first_byte(r.AddHistogram("ember_agent_first_byte_seconds",
-                                "From a request's arrival until its reply's first byte")) {
+                                "From a request's arrival until its reply's first byte")),
+      prefetch_saved(r.AddHistogram("ember_agent_prefetch_saved_seconds",
+                                    "Transfer time that a load was spared, each such load")) {
   for (size_t i = 0; i < failures.size(); ++i) {
     failures[i] = &r.AddCounter("ember_agent_cache_failures_total",
                                 "Times the cache could not help; each cost a recompute at most",
@@ -42,6 +58,12 @@ AgentMetrics::AgentMetrics(MetricsRegistry& r)
     routes[i] =
         &r.AddCounter("ember_agent_requests_total", "Completions by where their prefix came from",
                       {{"route", RouteName(static_cast<Route>(i))}});
+  }
+  for (size_t i = 0; i < prefetches.size(); ++i) {
+    prefetches[i] =
+        &r.AddCounter("ember_agent_prefetches_total",
+                      "Transfers asked for ahead of their load, by what became of them",
+                      {{"outcome", PrefetchOutcomeName(static_cast<PrefetchOutcome>(i))}});
   }
   for (size_t i = 0; i < misses.size(); ++i) {
     misses[i] =

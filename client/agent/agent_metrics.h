@@ -27,11 +27,24 @@ enum class CacheFailure : uint8_t {
 inline constexpr size_t kCacheFailureCount = 12;
 const char* CacheFailureName(CacheFailure failure);
 
+// What became of a transfer that was to run ahead of its load.
+enum class PrefetchOutcome : uint8_t {
+  kTransferred,
+  kAlreadyThere,  // or under way for another
+  kNoRoom,        // in the cache, or in the line
+  kNothing,       // the store has none of it, or the prompt is not for the cache
+  kFailed,        // nothing of what was matched arrived
+  kNotWanted,     // its request was gone before its turn came
+};
+inline constexpr size_t kPrefetchOutcomeCount = 6;
+const char* PrefetchOutcomeName(PrefetchOutcome outcome);
+
 struct AgentMetrics {
   explicit AgentMetrics(MetricsRegistry& registry);
 
   Counter& Failure(CacheFailure failure) { return *failures[static_cast<size_t>(failure)]; }
   Counter& Routed(Route route) { return *routes[static_cast<size_t>(route)]; }
+  Counter& Prefetched(PrefetchOutcome outcome) { return *prefetches[static_cast<size_t>(outcome)]; }
   // Requests that the cache stayed out of.
   Counter& Bypassed(const std::string& reason);
 
@@ -39,10 +52,15 @@ struct AgentMetrics {
   std::array<Counter*, kCacheFailureCount> failures;
   std::array<Counter*, 3> routes;
   std::array<Counter*, kMissReasonCount> misses;
+  std::array<Counter*, kPrefetchOutcomeCount> prefetches;
   Counter& cached_tokens;
   Counter& computed_tokens;
   Counter& loaded_tokens;
   Counter& loaded_bytes;
+  Counter& prefetch_bytes;
+  Counter& prefetch_used_bytes;
+  Counter& prefetch_wasted_bytes;
+  Gauge& prefetch_held_bytes;
   Counter& pushed_segments;
   Counter& pushed_bytes;
   Counter& engine_losses;
@@ -53,6 +71,7 @@ struct AgentMetrics {
   Histogram& restore;
   Histogram& save;
   Histogram& first_byte;
+  Histogram& prefetch_saved;
 };
 
 }  // namespace ember::agent

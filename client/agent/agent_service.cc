@@ -75,6 +75,20 @@ grpc::Status ToGrpc(const Status& status) {
   return {code, std::string(status.message())};
 }
 
+rpc::PrefetchReply::Outcome OutcomeOf(PrefetchAnswer::Kind kind) {
+  switch (kind) {
+    case PrefetchAnswer::kAccepted:
+      return rpc::PrefetchReply::ACCEPTED;
+    case PrefetchAnswer::kAlreadyThere:
+      return rpc::PrefetchReply::ALREADY_THERE;
+    case PrefetchAnswer::kNoRoom:
+      return rpc::PrefetchReply::NO_ROOM;
+    case PrefetchAnswer::kNothing:
+      break;
+  }
+  return rpc::PrefetchReply::NOTHING;
+}
+
 class Service final : public rpc::Agent::Service {
  public:
   Service(std::string replica_id, agent::Agent& agent)
@@ -113,6 +127,18 @@ class Service final : public rpc::Agent::Service {
     reply->set_token_count(tokenized->token_count);
     reply->set_block_hashes(Join(tokenized->blocks));
     reply->set_namespace_id(std::string(AsString(tokenized->ns.bytes)));
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Prefetch(grpc::ServerContext*, const rpc::PrefetchRequest* request,
+                        rpc::PrefetchReply* reply) override {
+    const PrefetchAnswer answer =
+        agent_.Prefetch({request->path(),
+                         request->body(),
+                         {request->token_ids().begin(), request->token_ids().end()},
+                         request->tokens()});
+    reply->set_outcome(OutcomeOf(answer.kind));
+    reply->set_reason(answer.reason);
     return grpc::Status::OK;
   }
 

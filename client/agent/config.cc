@@ -29,6 +29,7 @@ struct Flags {
   std::string io = "auto";
   uint32_t slots = 0;
   uint32_t max_waiting = 256;
+  uint32_t prefetch_mib = 256;
 };
 
 void Declare(CLI::App& app, Flags& f) {
@@ -56,6 +57,10 @@ void Declare(CLI::App& app, Flags& f) {
       "engine flags that change KV and that it can't be asked for (rope scaling, control "
       "vectors), as any text; engines share a cache only if it is the same");
   app.add_option("--max-waiting", f.max_waiting, "requests that may wait for a slot; more get 503")
+      ->capture_default_str();
+  app.add_option(
+         "--prefetch-mib", f.prefetch_mib,
+         "memory for what is received from the store ahead of its request's turn; 0: nothing")
       ->capture_default_str();
   app.add_option("--log-level", f.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str()
@@ -122,6 +127,7 @@ Result<Config> Interpret(const Flags& f) {
   out.engine_settings = f.engine_settings;
   out.log_level = f.log_level;
   out.max_waiting = f.max_waiting;
+  out.prefetch_bytes = size_t{f.prefetch_mib} << 20;
   return out;
 }
 }  // namespace

@@ -8,6 +8,7 @@
 #include "client/http/origin.h"
 #include "client/io/loop.h"
 #include "proto/base/status.h"
+#include "proto/base/time.h"
 
 namespace ember::agent {
 
@@ -26,6 +27,8 @@ struct Config {
   std::string log_level;
   io::Backend io_backend = io::Backend::kAuto;
   uint32_t max_waiting = 256;
+  size_t prefetch_bytes = 256u << 20;  // 0: nothing is received ahead
+  Duration prefetch_keep = seconds(30);
 
   // Nothing: help or version was asked for and printed to stdout. kInvalid: one line that says what
   // is wrong.

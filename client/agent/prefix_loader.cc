@@ -7,6 +7,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "client/agent/slot_file.h"
+#include "client/http/loop.h"
 
 namespace ember::agent {
 
@@ -39,12 +40,39 @@ asio::awaitable<std::invoke_result_t<Work>> RunBlocking(asio::thread_pool& pool,
 std::span<const TokenId> TokensOf(const PromptSegments& prompt, size_t segment) {
   return std::span(prompt.tokens).subspan(segment * kTokensPerBlock, kTokensPerBlock);
 }
+
+MissReason FirstMiss(const GetResult& got) {
+  return got.misses.empty() ? MissReason::kLostNode : got.misses.front();
+}
+
+// The store has it no more, rather than can't be asked.
+bool IsGone(MissReason reason) {
+  return reason == MissReason::kPurged || reason == MissReason::kNeverStored ||
+         reason == MissReason::kEvicted || reason == MissReason::kExpired;
+}
 }  // namespace
 
-PrefixLoader::PrefixLoader(StoreClient* store, const SlotFolder& folder, AgentMetrics& metrics)
-    : store_(store), folder_(folder), metrics_(metrics), workers_(kWorkers) {}
+std::shared_ptr<PromptSegments> SegmentsOf(const EngineIdentity& identity,
+                                           std::vector<TokenId> prompt) {
+  HashChain chain(identity.root, kTokensPerBlock);
+  chain.Append(prompt);
+  auto out = std::make_shared<PromptSegments>();
+  out->tokens = std::move(prompt);
+  out->refs = CutSegments(chain);
+  return out;
+}
+
+PrefixLoader::PrefixLoader(StoreClient* store, const SlotFolder& folder, PrefetchCache& prefetched,
+                           AgentMetrics& metrics)
+    : store_(store),
+      folder_(folder),
+      prefetched_(prefetched),
+      metrics_(metrics),
+      workers_(kWorkers) {}
 
 void PrefixLoader::Stop() { workers_.join(); }
+
+bool PrefixLoader::paused() const { return Now() < paused_until_; }
 
 void PrefixLoader::NoteAnswer(bool timed_out) {
   if (!timed_out) return;
@@ -56,11 +84,12 @@ asio::awaitable<StoreMatch> PrefixLoader::Match(const EngineIdentity& identity,
                                                 const PromptSegments& prompt, size_t limit) {
   StoreMatch out;
   const size_t count = std::min(limit, prompt.refs.size());
-  if (store_ == nullptr || count == 0 || Now() < paused_until_) co_return out;
+  if (store_ == nullptr || count == 0 || paused()) co_return out;
   const LoadPriority::Hold hold(priority_);
   const TimePoint start = Now();
-  const MatchResult match = co_await RunBlocking(
-      workers_, [&] { return store_->Match(std::span(prompt.refs).first(count), kMatchTimeout); });
+  const auto refs = std::span(prompt.refs).first(count);
+  const MatchResult match =
+      co_await RunBlocking(workers_, [&] { return store_->Match(refs, kMatchTimeout); });
   out.match_ms = MsSince(start);
   metrics_.match.Observe(out.match_ms / 1e3);
   // Whatever the store says it has must be of the one size that our payloads have.
@@ -72,21 +101,56 @@ asio::awaitable<StoreMatch> PrefixLoader::Match(const EngineIdentity& identity,
     const MissReason reason = match.segments[out.segments].miss;
     metrics_.misses[static_cast<size_t>(reason)]->Add();
     NoteAnswer(reason == MissReason::kDeadline);
+    if (IsGone(reason)) prefetched_.Drop(prefetched_.Find(refs.subspan(out.segments)));
   }
   co_return out;
+}
+
+asio::awaitable<size_t> PrefixLoader::Receive(const EngineIdentity& identity,
+                                              const PromptSegments& prompt,
+                                              std::span<const size_t> numbers,
+                                              std::span<const MutableByteSpan> buffers,
+                                              Duration timeout) {
+  const GetResult got = co_await RunBlocking(
+      workers_, [&] { return GetNow(identity, prompt, numbers, buffers, timeout); });
+  const size_t usable = std::min(got.usable, numbers.size());
+  NoteAnswer(usable == 0 && FirstMiss(got) == MissReason::kDeadline);
+  co_return usable;
 }
 
 asio::awaitable<LoadedPrefix> PrefixLoader::Load(const EngineIdentity& identity,
                                                  const PromptSegments& prompt, size_t count,
                                                  uint32_t slot, Duration timeout) {
   const LoadPriority::Hold hold(priority_);
+  const TimePoint start = Now();
+  const auto ahead = prefetched_.Find(std::span(prompt.refs).first(count));
+  for (const PrefetchCache::Segment& segment : ahead) {
+    const Duration left = start + timeout - Now();
+    if (segment == nullptr || segment->ready || left <= Duration::zero()) continue;
+    (void)co_await http::SleepFor(left, &segment->settled);
+  }
+  const double waited_ms = MsSince(start);
   const size_t bytes = identity.shape.PayloadBytes(kTokensPerBlock);
-  std::vector<Buffer> buffers = TakeBuffers(count, bytes);
-  std::vector<MutableByteSpan> spans;
-  for (const Buffer& buffer : buffers) spans.emplace_back(buffer.get(), bytes);
+  Parts parts;
+  parts.payloads.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (ahead[i] != nullptr && ahead[i]->ready && ahead[i]->bytes == bytes) {
+      parts.payloads[i] = ahead[i]->span();
+    } else {
+      parts.missing.push_back(i);
+    }
+  }
+  std::vector<Buffer> buffers = TakeBuffers(parts.missing.size(), bytes);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    parts.buffers.emplace_back(buffers[i].get(), bytes);
+    parts.payloads[parts.missing[i]] = parts.buffers[i];
+  }
   LoadedPrefix out = co_await RunBlocking(
-      workers_, [&] { return LoadNow(identity, prompt, spans, slot, timeout); });
+      workers_, [&] { return LoadNow(identity, prompt, parts, slot, start + timeout - Now()); });
   GiveBuffers(std::move(buffers), bytes);
+  out.waited_ms = waited_ms;
+  out.transfer_ms += waited_ms;
+  NotePrefetched(ahead, start, &out);
   metrics_.transfer.Observe(out.transfer_ms / 1e3);
   metrics_.loaded_bytes.Add(out.bytes);
   if (out.segments > 0) metrics_.rebuild.Observe(out.rebuild_ms / 1e3);
@@ -94,29 +158,58 @@ asio::awaitable<LoadedPrefix> PrefixLoader::Load(const EngineIdentity& identity,
   co_return out;
 }
 
-LoadedPrefix PrefixLoader::LoadNow(const EngineIdentity& identity, const PromptSegments& prompt,
-                                   std::span<const MutableByteSpan> buffers, uint32_t slot,
-                                   Duration timeout) {
-  LoadedPrefix out;
-  TimePoint start = Now();
-  std::vector<GetRequest> requests;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    requests.push_back({prompt.refs[i], TokensOf(prompt, i), buffers[i]});
+void PrefixLoader::NotePrefetched(std::span<const PrefetchCache::Segment> ahead, TimePoint start,
+                                  LoadedPrefix* loaded) {
+  TimePoint last;
+  for (const PrefetchCache::Segment& segment : ahead.first(loaded->segments)) {
+    if (segment == nullptr || !segment->ready) continue;
+    segment->used = true;
+    ++loaded->prefetched;
+    loaded->spared_ms += segment->transfer_ms;
+    last = std::max(last, segment->ready_at);
+    metrics_.prefetch_used_bytes.Add(segment->bytes);
   }
-  const GetResult got = store_->Get(requests, identity.layout, timeout);
-  out.transfer_ms = MsSince(start);
-  out.bytes = got.bytes;
-  const size_t usable = std::min(got.usable, buffers.size());
-  if (usable == 0) {
-    const MissReason reason = got.misses.empty() ? MissReason::kLostNode : got.misses.front();
-    const std::string message = "load: " + std::string(MissReasonName(reason));
-    out.status = reason == MissReason::kDeadline ? DeadlineError(message) : NotFoundError(message);
-    return out;
+  if (loaded->prefetched == 0) return;
+  loaded->lead_ms = std::max(0.0, ToMilliseconds(start - last));
+  metrics_.prefetch_saved.Observe(std::max(0.0, loaded->spared_ms - loaded->waited_ms) / 1e3);
+}
+
+GetResult PrefixLoader::GetNow(const EngineIdentity& identity, const PromptSegments& prompt,
+                               std::span<const size_t> numbers,
+                               std::span<const MutableByteSpan> buffers, Duration timeout) {
+  std::vector<GetRequest> requests;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    requests.push_back({prompt.refs[numbers[i]], TokensOf(prompt, numbers[i]), buffers[i]});
+  }
+  return store_->Get(requests, identity.layout, timeout);
+}
+
+LoadedPrefix PrefixLoader::LoadNow(const EngineIdentity& identity, const PromptSegments& prompt,
+                                   const Parts& parts, uint32_t slot, Duration timeout) {
+  LoadedPrefix out;
+  size_t usable = parts.payloads.size();
+  TimePoint start = Now();
+  if (!parts.missing.empty()) {
+    GetResult got;
+    if (timeout > Duration::zero()) {
+      got = GetNow(identity, prompt, parts.missing, parts.buffers, timeout);
+    } else {
+      got.misses = {MissReason::kDeadline};
+    }
+    out.transfer_ms = MsSince(start);
+    out.bytes = got.bytes;
+    if (got.usable < parts.missing.size()) usable = parts.missing[got.usable];
+    if (usable == 0) {
+      const MissReason reason = FirstMiss(got);
+      const std::string message = "load: " + std::string(MissReasonName(reason));
+      out.status =
+          reason == MissReason::kDeadline ? DeadlineError(message) : NotFoundError(message);
+      return out;
+    }
   }
   start = Now();
-  const std::vector<ByteSpan> payloads(buffers.begin(), buffers.begin() + usable);
   out.status = WriteAndCheck(identity, std::span(prompt.tokens).first(usable * kTokensPerBlock),
-                             payloads, slot);
+                             std::span(parts.payloads).first(usable), slot);
   out.rebuild_ms = MsSince(start);
   if (out.status.ok()) out.segments = usable;
   return out;

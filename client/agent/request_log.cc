@@ -36,6 +36,8 @@ std::string RequestRecord::ToJson() const {
   ms("total_ms", total_ms);
   ms("save_ms", save_ms);
   ms("push_ms", push_ms);
+  number("prefetched_segments", prefetched_segments);
+  ms("prefetch_lead_ms", prefetch_lead_ms);
   number("segments", segments);
   number("bytes_loaded", bytes_loaded);
   number("pushed_segments", pushed_segments);

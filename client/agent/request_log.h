@@ -44,7 +44,10 @@ struct RequestRecord {
   double save_ms = -1;
   double push_ms = -1;
   int slot = -1;
-  uint64_t segments = 0;  // loaded
+  // Of the loaded segments, received before the load began, or while it waited for them.
+  uint64_t prefetched_segments = 0;
+  double prefetch_lead_ms = -1;  // the last of those was there that long before the load began
+  uint64_t segments = 0;         // loaded
   uint64_t bytes_loaded = 0;
   uint64_t pushed_segments = 0;
   uint64_t pushed_bytes = 0;

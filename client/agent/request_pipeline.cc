@@ -92,6 +92,7 @@ struct RequestPipeline::Run {
   std::optional<ReplyObserver> observer;
   Pending pending;
 
+  FillWish wish() const { return {identity, prompt, use_store, recompute}; }
   bool gone() { return writer.gone().cancelled(); }
 };
 
@@ -159,11 +160,7 @@ asio::awaitable<void> RequestPipeline::FindPrompt(Run& run) {
         co_await parts_.tokenizer.Tokenize(run.body, run.request.body);
     run.record->tokenize_ms = MsSince(start);
     if (tokens.ok()) {
-      run.prompt = std::make_shared<PromptSegments>();
-      run.prompt->tokens = **tokens;
-      HashChain chain(run.identity->root, kTokensPerBlock);
-      chain.Append(run.prompt->tokens);
-      run.prompt->refs = CutSegments(chain);
+      run.prompt = SegmentsOf(*run.identity, **tokens);
       run.record->prompt_tokens = run.prompt->tokens.size();
       run.pending.Set(run.prompt->tokens.size());
     } else {
@@ -179,11 +176,20 @@ asio::awaitable<void> RequestPipeline::FindPrompt(Run& run) {
   run.record->notes.push_back("bypass: " + run.bypass);
 }
 
+std::shared_ptr<Prefetcher::Claim> RequestPipeline::ReceiveWhileWaiting(const Run& run) {
+  if (run.identity == nullptr) return nullptr;
+  const size_t segments = parts_.filler.LoadableSegments(run.wish());
+  const bool waits = parts_.slots.WouldWait(run.prompt->tokens, kTokensPerBlock);
+  if (segments == 0 || !waits) return nullptr;
+  return parts_.prefetcher.Start({run.identity, run.prompt, segments});
+}
+
 asio::awaitable<Status> RequestPipeline::GetSlot(Run& run) {
   if (!parts_.monitor.healthy()) co_return BusyError("the engine is not ready");
   const TimePoint start = std::chrono::steady_clock::now();
   std::vector<TokenId> prompt;
   if (run.prompt != nullptr) prompt = run.prompt->tokens;
+  const auto claim = ReceiveWhileWaiting(run);
   Result<SlotTable::Lease> lease = co_await parts_.slots.Acquire(
       std::move(prompt), kTokensPerBlock, kMaxWaitForSlot, &run.writer.gone());
   run.record->queue_ms = MsSince(start);
@@ -198,8 +204,7 @@ asio::awaitable<Status> RequestPipeline::GetSlot(Run& run) {
     }
     co_return OkStatus();
   }
-  FillWish wish{run.identity, run.prompt, run.use_store, run.recompute};
-  run.filled = co_await parts_.filler.Fill(wish, run.lease, *run.record);
+  run.filled = co_await parts_.filler.Fill(run.wish(), run.lease, *run.record);
   run.record->route = run.filled.route;
   run.pending.Set(run.prompt->tokens.size() - run.filled.cached_tokens);
   if (run.gone()) co_return CancelledError("the client is gone");

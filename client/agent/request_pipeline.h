@@ -11,6 +11,7 @@
 
 #include "client/agent/agent_metrics.h"
 #include "client/agent/engine_monitor.h"
+#include "client/agent/prefetcher.h"
 #include "client/agent/prompt_tokenizer.h"
 #include "client/agent/request_body.h"
 #include "client/agent/request_log.h"
@@ -31,6 +32,7 @@ struct PipelineParts {
   SlotTable& slots;
   PromptTokenizer& tokenizer;
   SlotFiller& filler;
+  Prefetcher& prefetcher;
   SlotKeeper& keeper;
   RequestLog& log;
   AgentMetrics& metrics;
@@ -56,6 +58,8 @@ class RequestPipeline {
   boost::asio::awaitable<void> PassThrough(http::Request& request, http::ResponseWriter& writer);
   // Sets run.prompt, or run.bypass when the cache must stay out.
   boost::asio::awaitable<void> FindPrompt(Run& run);
+  // Null: it will not wait, or has nothing to load.
+  std::shared_ptr<Prefetcher::Claim> ReceiveWhileWaiting(const Run& run);
   boost::asio::awaitable<Status> GetSlot(Run& run);
   boost::asio::awaitable<void> Forward(Run& run);
   // What the engine counted, once it is known; again is nothing.

@@ -24,16 +24,40 @@ double SlotFiller::load_tokens_per_ms() const {
   return load_tokens_per_ms_ > 0 ? load_tokens_per_ms_ : kAssumedLoadTokensPerMs;
 }
 
-double SlotFiller::PredictedLoadMs(size_t tokens) const {
-  return static_cast<double>(tokens) / load_tokens_per_ms();
+double SlotFiller::PredictedLoadMs(size_t tokens, size_t ready) const {
+  const double rate = load_tokens_per_ms();
+  const double ready_rate = restore_tokens_per_ms_ > 0 ? restore_tokens_per_ms_ : rate;
+  return static_cast<double>(tokens - ready) / rate + static_cast<double>(ready) / ready_rate;
 }
 
-bool SlotFiller::WorthLoading(size_t prompt, size_t local, size_t remote) const {
+void SlotFiller::LearnRates(size_t tokens, double whole_ms, const LoadedPrefix& loaded,
+                            double restore_ms) {
+  const auto learn = [tokens](double ms, double* rate) {
+    const double now = static_cast<double>(tokens) / std::max(0.1, ms);
+    *rate = *rate == 0 ? now : (1 - kLoadRateWeight) * *rate + kLoadRateWeight * now;
+  };
+  learn(loaded.rebuild_ms + restore_ms, &restore_tokens_per_ms_);
+  // As if nothing had been received ahead: who asks for the rate can't know that.
+  learn(whole_ms - loaded.waited_ms + loaded.spared_ms, &load_tokens_per_ms_);
+}
+
+bool SlotFiller::WorthLoading(size_t prompt, size_t local, size_t remote, size_t ready) const {
   if (remote < local + kTokensPerBlock) return false;
   const PrefillModel model = fit_.model();
   const double saved =
       model.PredictMs(prompt - local, local) - model.PredictMs(prompt - remote, remote);
-  return PredictedLoadMs(remote) < saved;
+  return PredictedLoadMs(remote, ready) < saved;
+}
+
+bool SlotFiller::loads() const {
+  return loader_.enabled() && unused_restores_ < kMaxUnusedRestores;
+}
+
+size_t SlotFiller::LoadableSegments(const FillWish& wish) const {
+  const size_t prompt = wish.prompt->tokens.size();
+  const bool may = wish.use_store && !wish.recompute && loads() && prompt > 0 &&
+                   prompt < wish.identity->props.context_tokens;
+  return may ? (prompt - 1) / kTokensPerBlock : 0;  // one token is always computed
 }
 
 asio::awaitable<bool> SlotFiller::Erase(SlotTable::Lease& lease, RequestRecord& record) {
@@ -53,23 +77,20 @@ asio::awaitable<Filled> SlotFiller::Fill(const FillWish& wish, SlotTable::Lease&
                                          RequestRecord& record) {
   Filled out;
   const std::vector<TokenId>& prompt = wish.prompt->tokens;
-  const size_t reusable = prompt.empty() ? 0 : prompt.size() - 1;  // one token is always computed
+  const size_t reusable = prompt.empty() ? 0 : prompt.size() - 1;
   if (!lease.content().known || wish.recompute) out.may_reuse = co_await Erase(lease, record);
   size_t local = 0;
   if (out.may_reuse) local = std::min(CommonPrefix(lease.content().tokens, prompt), reusable);
   record.local_tokens = local;
   out.cached_tokens = local;
 
-  const size_t most = reusable / kTokensPerBlock;
-  const bool ask = wish.use_store && !wish.recompute && loader_.enabled() && out.may_reuse &&
-                   unused_restores_ < kMaxUnusedRestores &&
-                   prompt.size() < wish.identity->props.context_tokens &&
-                   most * kTokensPerBlock >= local + kTokensPerBlock;
-  if (ask) {
+  const size_t most = out.may_reuse ? LoadableSegments(wish) : 0;
+  if (most * kTokensPerBlock >= local + kTokensPerBlock) {
     const StoreMatch match = co_await loader_.Match(*wish.identity, *wish.prompt, most);
     record.match_ms = match.match_ms;
     record.matched_tokens = match.segments * kTokensPerBlock;
-    if (WorthLoading(prompt.size(), local, record.matched_tokens)) {
+    const size_t ready = loader_.ReadyPrefix(*wish.prompt, match.segments) * kTokensPerBlock;
+    if (WorthLoading(prompt.size(), local, record.matched_tokens, ready)) {
       const auto loaded = co_await LoadInto(wish, match.segments, local, lease, record);
       if (!loaded) {
         out.may_reuse = co_await Erase(lease, record);
@@ -102,6 +123,8 @@ asio::awaitable<std::optional<size_t>> SlotFiller::LoadInto(const FillWish& wish
   record.transfer_ms = loaded.transfer_ms;
   record.rebuild_ms = loaded.rebuild_ms;
   record.segments = loaded.segments;
+  record.prefetched_segments = loaded.prefetched;
+  record.prefetch_lead_ms = loaded.lead_ms;
   record.bytes_loaded = loaded.bytes;
   if (!loaded.status.ok()) {
     record.notes.push_back(loaded.status.ToString());
@@ -129,10 +152,7 @@ asio::awaitable<std::optional<size_t>> SlotFiller::LoadInto(const FillWish& wish
   metrics_.loaded_tokens.Add(tokens);
   const auto& prompt = wish.prompt->tokens;
   lease.SetContent({true, {prompt.begin(), prompt.begin() + tokens}});
-  const double rate = static_cast<double>(tokens) / std::max(0.1, MsSince(start));
-  load_tokens_per_ms_ = load_tokens_per_ms_ == 0
-                            ? rate
-                            : (1 - kLoadRateWeight) * load_tokens_per_ms_ + kLoadRateWeight * rate;
+  LearnRates(tokens, MsSince(start), loaded, record.restore_ms);
   co_return loaded.segments;
 }
 

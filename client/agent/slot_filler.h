@@ -42,6 +42,11 @@ class SlotFiller {
   boost::asio::awaitable<Filled> Fill(const FillWish& wish, SlotTable::Lease& lease,
                                       RequestRecord& record);
 
+  // Whether it loads at all: there is a store, and the engine uses what it is given.
+  bool loads() const;
+  // Segments of the prompt that a load could bring; 0: it will not load for this request.
+  size_t LoadableSegments(const FillWish& wish) const;
+
   // What the engine counted afterwards, and for how much it had been filled.
   void NoteResult(const Filled& filled, const EngineTimings& timings, RequestRecord& record);
   // A (re)started engine gets a new chance.
@@ -57,8 +62,11 @@ class SlotFiller {
   boost::asio::awaitable<std::optional<size_t>> LoadInto(const FillWish& wish, size_t segments,
                                                          size_t local, SlotTable::Lease& lease,
                                                          RequestRecord& record);
-  bool WorthLoading(size_t prompt, size_t local, size_t remote) const;
-  double PredictedLoadMs(size_t tokens) const;
+  // `ready`: of the remote tokens, those that need no transfer any more.
+  bool WorthLoading(size_t prompt, size_t local, size_t remote, size_t ready) const;
+  double PredictedLoadMs(size_t tokens, size_t ready) const;
+  // `whole_ms`: of the load as it was, from asking to restored.
+  void LearnRates(size_t tokens, double whole_ms, const LoadedPrefix& loaded, double restore_ms);
 
   EngineClient& engine_;
   EngineMonitor& monitor_;
@@ -66,8 +74,9 @@ class SlotFiller {
   const SlotFolder& folder_;
   AgentMetrics& metrics_;
   PrefillFit fit_;
-  double load_tokens_per_ms_ = 0;
-  int unused_restores_ = 0;  // in a row
+  double load_tokens_per_ms_ = 0;     // with the transfer
+  double restore_tokens_per_ms_ = 0;  // of what is received: rebuilding and restoring
+  int unused_restores_ = 0;           // in a row
 };
 
 }  // namespace ember::agent

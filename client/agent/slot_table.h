@@ -70,6 +70,11 @@ class SlotTable {
   boost::asio::awaitable<Result<Lease>> Acquire(std::vector<TokenId> prompt, size_t min_prefix,
                                                 Duration timeout, http::Cancellation* gone);
 
+  // Whether Acquire would have to wait for a slot with other contents.
+  bool WouldWait(std::span<const TokenId> prompt, size_t min_prefix) const {
+    return Choose(prompt, min_prefix) == size_;
+  }
+
   // Forgets what every slot holds.
   void DropAll();
   // Nobody in line is served any more: the loop has stopped and waiting coroutines will not run.

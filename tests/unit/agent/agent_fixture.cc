@@ -43,7 +43,7 @@ void AgentFixture::StartAll() {
 }
 
 void AgentFixture::StartAgent(bool with_store) {
-  Config config;
+  Config config = config_;
   config.listen = {"127.0.0.1", 0};
   config.engine = {"127.0.0.1", engine_->port()};
   config.model_file = model_;
@@ -65,28 +65,41 @@ void AgentFixture::WaitReady() {
 
 AgentFixture::Reply AgentFixture::Call(const std::string& method, const std::string& target,
                                        const std::string& body, http::Headers headers) {
+  return Begin(method, target, body, std::move(headers)).get();
+}
+
+std::future<AgentFixture::Reply> AgentFixture::Begin(const std::string& method,
+                                                     const std::string& target,
+                                                     const std::string& body, http::Headers headers,
+                                                     http::Cancellation* leave) {
   http::UpstreamRequest request;
   request.method = method;
   request.target = target;
   request.headers = std::move(headers);
-  request.body = body;
-  auto future = boost::asio::co_spawn(
+  http::ExchangeOptions options;
+  options.deadline = seconds(30);
+  options.cancellation = leave;
+  auto call = [](http::UpstreamPool& client, http::Origin agent, http::UpstreamRequest what,
+                 std::string bytes, http::ExchangeOptions how) -> boost::asio::awaitable<Reply> {
+    what.body = bytes;
+    auto reply = co_await client.Call(agent, what, how);
+    Reply out;
+    out.status = reply.status();
+    if (reply.ok()) {
+      out.code = reply->status;
+      out.headers = reply->headers;
+      out.body = reply->body;
+    }
+    co_return out;
+  };
+  return boost::asio::co_spawn(
       loop_.executor(),
-      [&]() -> boost::asio::awaitable<Reply> {
-        http::ExchangeOptions options;
-        options.deadline = seconds(30);
-        auto reply = co_await client_->Call({"127.0.0.1", agent_->port()}, request, options);
-        Reply out;
-        out.status = reply.status();
-        if (reply.ok()) {
-          out.code = reply->status;
-          out.headers = reply->headers;
-          out.body = reply->body;
-        }
-        co_return out;
-      },
+      call(*client_, {"127.0.0.1", agent_->port()}, std::move(request), body, options),
       boost::asio::use_future);
-  return future.get();
+}
+
+std::string AgentFixture::Body(const std::string& prompt) {
+  return "{\"prompt\":" + http::JsonString(prompt) + "}";
 }
 
 std::string AgentFixture::Reply::answer() const {
@@ -95,8 +108,7 @@ std::string AgentFixture::Reply::answer() const {
 }
 
 AgentFixture::Reply AgentFixture::Ask(const std::string& prompt, http::Headers headers) {
-  return Call("POST", "/completion", "{\"prompt\":" + http::JsonString(prompt) + "}",
-              std::move(headers));
+  return Call("POST", "/completion", Body(prompt), std::move(headers));
 }
 
 AgentFixture::Reply AgentFixture::AskRight(const std::string& prompt, http::Headers headers) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <future>
 
 #include "client/agent/agent.h"
 #include "client/http/upstream_pool.h"
@@ -36,6 +37,12 @@ class AgentFixture : public ::testing::Test {
   };
   Reply Call(const std::string& method, const std::string& target, const std::string& body,
              http::Headers headers = {});
+  // As Call; `leave` ends the connection without a reply.
+  std::future<Reply> Begin(const std::string& method, const std::string& target,
+                           const std::string& body, http::Headers headers = {},
+                           http::Cancellation* leave = nullptr);
+  // A text completion's body.
+  static std::string Body(const std::string& prompt);
   // A text completion.
   Reply Ask(const std::string& prompt, http::Headers headers = {});
   // As Ask, and checks that the answer is right.
@@ -51,6 +58,7 @@ class AgentFixture : public ::testing::Test {
     ASSERT_TRUE(Eventually(condition, seconds(20))) << "waited in vain for: " << what;
   }
 
+  Config config_;  // what an agent is started with, beside what the fixture knows
   std::filesystem::path folder_;
   std::string model_;
   std::unique_ptr<FakeEngine> engine_;

@@ -97,6 +97,34 @@ TEST_F(AgentServiceTest, TokenizingThenForwardingAsksTheEngineOnce) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(AgentServiceTest, AHintIsAnsweredAtOnceWithBodyOrTokens) {
+  AskRight(Prompt(200));
+  WaitStored(3);
+  const auto hint = [&](const rpc::PrefetchRequest& request) {
+    grpc::ClientContext context;
+    rpc::PrefetchReply reply;
+    EXPECT_TRUE(stub_->Prefetch(&context, request, &reply).ok());
+    return reply;
+  };
+  rpc::PrefetchRequest with_tokens;
+  for (const char c : Prompt(128)) with_tokens.add_token_ids(static_cast<unsigned char>(c));
+  with_tokens.set_tokens(128);
+  store_->Set({.hold_gets = true});
+  EXPECT_EQ(hint(with_tokens).outcome(), rpc::PrefetchReply::ACCEPTED);
+  store_->Set({});
+  WaitFor("the transfer",
+          [&] { return Metric("ember_agent_prefetches_total{outcome=\"transferred\"}") == 1; });
+  EXPECT_EQ(hint(with_tokens).outcome(), rpc::PrefetchReply::ALREADY_THERE);
+  rpc::PrefetchRequest with_body;
+  with_body.set_path("/completion");
+  with_body.set_body("{\"prompt\":\"" + Prompt(200) + "\"}");
+  with_body.set_tokens(192);
+  EXPECT_EQ(hint(with_body).outcome(), rpc::PrefetchReply::ACCEPTED);
+  with_body.set_path("/v1/embeddings");
+  EXPECT_EQ(hint(with_body).outcome(), rpc::PrefetchReply::NOTHING);
+  EXPECT_EQ(hint(with_body).reason(), "not for the cache");
+}
+
 TEST_F(AgentServiceTest, AnAddressInUseIsSaid) {
   const auto second = AgentServer::Listen({"127.0.0.1", server_->port()}, "a", *agent_);
   EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);

@@ -173,13 +173,16 @@ asio::awaitable<void> FakeEngine::Complete(http::Request& request, http::Respons
     expected = KvOf(expected, tokens[i]);
     if (slot.kv[i] != expected) corrupted_ = true;
   }
-  if (faults().think > Duration(0)) {
-    const Status slept = co_await http::SleepFor(faults().think, &writer.gone());
+  Duration think = faults().think;
+  while (think > Duration(0) || faults().hold) {
+    const Status slept =
+        co_await http::SleepFor(std::max<Duration>(think, milliseconds(1)), &writer.gone());
     if (!slept.ok()) {
       ++aborted_;
       slot.busy = false;
       co_return;
     }
+    think = {};
   }
   for (size_t i = cached; i < tokens.size(); ++i) {
     slot.tokens.push_back(tokens[i]);

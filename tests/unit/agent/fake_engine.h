@@ -35,6 +35,7 @@ class FakeEngine {
     bool save_elsewhere = false;  // 200, but the file is in another folder
     bool adapters = false;
     bool cut_reply = false;  // completions break off after their first bytes
+    bool hold = false;       // completions make no first byte until this is over
     Duration think = {};     // before a completion's first byte
     Duration save_time = {};
   };

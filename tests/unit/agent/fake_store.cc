@@ -27,10 +27,15 @@ MatchResult FakeStore::Match(std::span<const SegmentRef> segments, Duration time
   return out;
 }
 
-GetResult FakeStore::Get(std::span<const GetRequest> requests, const LayoutDigest&, Duration) {
+GetResult FakeStore::Get(std::span<const GetRequest> requests, const LayoutDigest&,
+                         Duration timeout) {
   ++gets_;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   GetResult out;
+  if (!thaw_.wait_for(lock, timeout, [this] { return !faults_.hold_gets; })) {
+    out.misses.assign(requests.size(), MissReason::kDeadline);
+    return out;
+  }
   out.headers.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     const auto found = segments_.find(requests[i].ref.key);
@@ -56,6 +61,7 @@ std::vector<PutOutcome> FakeStore::Put(std::span<const PutRequest> requests, con
     }
     out[i].was_there = segments_.contains(requests[i].ref.key);
     out[i].copies = 1;
+    first_block_[requests[i].ref.key] = requests[i].ref.first_block;
     segments_.try_emplace(requests[i].ref.key, requests[i].payload.begin(),
                           requests[i].payload.end());
   }
@@ -66,6 +72,10 @@ void FakeStore::Set(Faults faults) {
   std::lock_guard lock(mutex_);
   faults_ = faults;
   thaw_.notify_all();
+}
+void FakeStore::Purge(uint32_t keep) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(segments_, [&](const auto& entry) { return first_block_[entry.first] >= keep; });
 }
 size_t FakeStore::size() const {
   std::lock_guard lock(mutex_);

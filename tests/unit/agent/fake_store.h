@@ -18,6 +18,7 @@ class FakeStore final : public StoreClient {
     size_t usable_at_get = SIZE_MAX;   // later segments are gone by then
     size_t wrong_shape_at = SIZE_MAX;  // this one was made for another shape
     bool match_only = false;           // all is there at match, nothing at get
+    bool hold_gets = false;            // they begin only when this is over
   };
 
   MatchResult Match(std::span<const SegmentRef> segments, Duration timeout,
@@ -30,6 +31,9 @@ class FakeStore final : public StoreClient {
   void Shutdown() override {}
 
   void Set(Faults faults);
+  // As after a purge: what was put is gone; the segments of `keep` blocks from their chains' starts
+  // stay.
+  void Purge(uint32_t keep = 0);
   size_t size() const;
   int matches() const { return matches_; }
   int gets() const { return gets_; }
@@ -39,6 +43,7 @@ class FakeStore final : public StoreClient {
   std::condition_variable thaw_;
   Faults faults_;
   std::map<BlockKey, Bytes> segments_;
+  std::map<BlockKey, uint32_t> first_block_;
   std::atomic<int> matches_ = 0, gets_ = 0;
 };
 

@@ -179,7 +179,7 @@ TEST_F(PipelineTest, TellsRoutersTokensAndWhatItHolds) {
   ASSERT_EQ(tokenized->blocks.size(), 3u);
   EXPECT_EQ(agent_->feed().LongestPrefix(tokenized->blocks), 3u);
   EXPECT_EQ(agent_->StorePrefix(tokenized->blocks), 3u);
-  EXPECT_EQ(agent_->feed().Now().ns, tokenized->ns);
+  EXPECT_EQ(agent_->feed().Now().space->id, tokenized->ns);
   EXPECT_EQ(agent_->Tokenize("/v1/embeddings", body).status().code(), StatusCode::kInvalid);
   EXPECT_EQ(agent_->Tokenize("/completion", "[").status().code(), StatusCode::kInvalid);
 }
