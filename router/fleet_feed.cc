@@ -11,14 +11,11 @@ void FleetFeed::OnSnapshot(ReplicaNumber replica, AgentSnapshot snapshot) {
   if (snapshot.replica_id != m.config.id) {
     spdlog::warn("replica {}: its agent calls itself \"{}\"", m.config.id, snapshot.replica_id);
   }
-  const NamespaceId before = m.view.ns;
+  const std::optional<KeySpace> before = m.agent_space;
   replicas_.ApplySnapshot(replica, snapshot, SteadyClock().Now());
-  if (m.view.ns != before) tokenizer_.Forget();
-  if (snapshot.ns) {
-    index_.Reset(m.holder, std::move(snapshot.held));
-  } else {
-    index_.ClearHolder(m.holder);
-  }
+  if (m.agent_space != before) tokenizer_.Forget();
+  matcher_.Forget(replica);
+  if (snapshot.ns) index_.Reset(m.holder, std::move(snapshot.held));
   metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
   spdlog::info("replica {}: agent connected, model \"{}\", {} blocks held", m.config.id,
                m.endpoint->model, index_.blocks_held(m.holder));
@@ -37,7 +34,7 @@ void FleetFeed::OnLost(ReplicaNumber replica, const Status& why) {
   if (replicas_.at(replica).endpoint->agent_connected) {
     spdlog::warn("replica {}: agent lost: {}", replicas_.at(replica).config.id, why.ToString());
   }
-  index_.ClearHolder(replicas_.at(replica).holder);
+  matcher_.Forget(replica);
   replicas_.ApplyLost(replica);
 }
 
@@ -64,13 +61,14 @@ void FleetFeed::OnReadmitted(const Endpoint& endpoint) {
 
 void FleetFeed::OnRemoved(const Endpoint& endpoint) {
   for (const ReplicaNumber n : endpoint.members) {
+    matcher_.Forget(n);
     index_.RemoveHolder(std::exchange(replicas_.at(n).holder, kNoHolder));
   }
   metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
 }
 
 void FleetFeed::ForgetHeld(const Endpoint& endpoint) {
-  for (const ReplicaNumber n : endpoint.members) index_.ClearHolder(replicas_.at(n).holder);
+  for (const ReplicaNumber n : endpoint.members) matcher_.Forget(n);
   metrics_.index_blocks.Set(static_cast<double>(index_.blocks()));
 }
 

@@ -5,6 +5,7 @@
 
 #include "router/fleet/replica_set.h"
 #include "router/index/prefix_index.h"
+#include "router/matching/prefix_matcher.h"
 #include "router/telemetry/router_metrics.h"
 #include "router/tokenize/tokenizer.h"
 
@@ -12,8 +13,13 @@ namespace ember::router {
 
 class FleetFeed final : public AgentListener, public ReplicaListener {
  public:
-  FleetFeed(ReplicaSet& replicas, PrefixIndex& index, Tokenizer& tokenizer, RouterMetrics& metrics)
-      : replicas_(replicas), index_(index), tokenizer_(tokenizer), metrics_(metrics) {}
+  FleetFeed(ReplicaSet& replicas, PrefixIndex& index, PrefixMatcher& matcher, Tokenizer& tokenizer,
+            RouterMetrics& metrics)
+      : replicas_(replicas),
+        index_(index),
+        matcher_(matcher),
+        tokenizer_(tokenizer),
+        metrics_(metrics) {}
 
   void OnSnapshot(ReplicaNumber replica, AgentSnapshot snapshot) override;
   void OnHeld(ReplicaNumber replica, HeldChain held) override;
@@ -30,6 +36,7 @@ class FleetFeed final : public AgentListener, public ReplicaListener {
 
   ReplicaSet& replicas_;
   PrefixIndex& index_;
+  PrefixMatcher& matcher_;
   Tokenizer& tokenizer_;
   RouterMetrics& metrics_;
 };

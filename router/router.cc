@@ -126,31 +126,16 @@ std::vector<Candidate> Router::Candidates(const Routing& routing) const {
   return candidates;
 }
 
-void Router::Match(const Routing& routing, std::vector<Candidate>* candidates,
-                   PolicyInput* input) const {
-  if (routing.prompt == nullptr) return;
-  const TokenizedPrompt& prompt = *routing.prompt;
-  const PrefixLookup found = parts_.index->Lookup(prompt.chain);
-  const auto tokens = [&](uint64_t blocks, const Replica& r) {
-    return static_cast<uint32_t>(
-        std::min<uint64_t>(blocks * r.tokens_per_block, prompt.token_count));
-  };
-  for (Candidate& c : *candidates) {
-    if (c.replica->ns != prompt.ns || !routing.options.use_cache) continue;
-    const HolderMatch held = found.Of(parts_.replicas->at(c.number).holder);
-    c.match.device_tokens = tokens(held.device_blocks, *c.replica);
-    c.match.any_tier_tokens = tokens(held.any_tier_blocks, *c.replica);
-    if (routing.options.use_store) input->store_tokens = tokens(found.store_blocks, *c.replica);
-  }
-  input->tokens_known = true;
-  input->prompt_tokens = prompt.token_count;
-}
-
 const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing* routing) {
   AttemptRecord attempt;
   attempt.decide_from = SteadyClock().Now();
   PolicyInput input;
-  Match(*routing, &candidates, &input);
+  if (routing->prompt != nullptr) {
+    parts_.matcher->Match(
+        *routing->prompt,
+        {.replicas = routing->options.use_cache, .stores = routing->options.use_store}, &candidates,
+        &input);
+  }
   attempt.matched_at = SteadyClock().Now();
   input.candidates = candidates;
   input.conversation_id = routing->options.conversation_id;
@@ -188,15 +173,13 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   attempt.flight = &flight;
   routing->tried.push_back(member.endpoint->members.front());
   attempt.may_retry = MayRetry(*routing);
-  const HolderId holder = parts_.replicas->at(replica).holder;
-  PrefixIndex::Presumption presumed = 0;
+  PrefixMatcher::Presumed presumed;
   if (routing->prompt != nullptr) {
-    presumed = parts_.index->Presume(holder, routing->prompt->chain);
+    presumed = parts_.matcher->Presume(replica, *routing->prompt);
     parts_.metrics->index_blocks.Set(static_cast<double>(parts_.index->blocks()));
   }
   AttemptResult result = co_await parts_.forwarder->Forward(request, writer, attempt);
-  parts_.index->Settle(holder, presumed);
-  CorrectStore(*routing, cost, result);
+  Settle(*routing, presumed, cost, result);
   AttemptRecord& tried = record.attempts.back();
   tried.sent_at = result.relay.started_at;
   tried.first_byte_at = result.relay.first_byte_at;
@@ -208,14 +191,18 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   co_return result;
 }
 
-void Router::CorrectStore(const Routing& routing, const CandidateCost* cost,
-                          const AttemptResult& result) {
+void Router::Settle(const Routing& routing, const PrefixMatcher::Presumed& presumed,
+                    const CandidateCost* cost, const AttemptResult& result) {
+  if (routing.prompt == nullptr) return;
+  std::optional<uint64_t> cached;
+  if (result.relay.status == 200 && result.usage) cached = result.usage->cached_tokens;
+  parts_.matcher->Settle(presumed, cached);
   if (cost == nullptr || cost->remote_tokens == 0 || !result.cached_tokens) return;
   if (result.relay.status != 200) return;
-  const uint32_t per_block = parts_.replicas->at(routing.chosen).view.tokens_per_block;
   const uint64_t expected = uint64_t{cost->local_tokens} + cost->remote_tokens;
-  if (per_block == 0 || *result.cached_tokens + per_block > expected) return;
-  parts_.index->ForgetStored(routing.prompt->chain, *result.cached_tokens / per_block);
+  const uint32_t block = parts_.replicas->at(routing.chosen).view.tokens_per_block;
+  if (block == 0 || *result.cached_tokens + block > expected) return;
+  parts_.matcher->ForgetStored(routing.chosen, *routing.prompt, *result.cached_tokens);
 }
 
 asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* routing,

@@ -11,6 +11,7 @@
 #include "router/front/forwarder.h"
 #include "router/front/routing_options.h"
 #include "router/index/prefix_index.h"
+#include "router/matching/prefix_matcher.h"
 #include "router/telemetry/telemetry.h"
 #include "router/tokenize/tokenizer.h"
 
@@ -19,6 +20,7 @@ namespace ember::router {
 struct RouterParts {
   ReplicaSet* replicas = nullptr;
   PrefixIndex* index = nullptr;
+  PrefixMatcher* matcher = nullptr;
   Tokenizer* tokenizer = nullptr;
   Forwarder* forwarder = nullptr;
   Telemetry* telemetry = nullptr;
@@ -52,15 +54,14 @@ class Router {
   Status Admit(const http::Request& request, Routing* routing) const;
   boost::asio::awaitable<void> Tokenize(const http::Request& request, Routing* routing);
   std::vector<Candidate> Candidates(const Routing& routing) const;
-  // How much of the prompt each candidate and the store hold, as far as the index knows.
-  void Match(const Routing& routing, std::vector<Candidate>* candidates, PolicyInput* input) const;
   // The decision among `candidates`, also added to the record.
   const RoutingDecision& Decide(std::vector<Candidate> candidates, Routing* routing);
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
                                                 http::ResponseWriter& writer, Routing* routing,
                                                 const RoutingDecision& decision);
-  // Tells the index when the store did not have what the decision counted on.
-  void CorrectStore(const Routing& routing, const CandidateCost* cost, const AttemptResult& result);
+  // What the reply says about the memory that the decision counted on.
+  void Settle(const Routing& routing, const PrefixMatcher::Presumed& presumed,
+              const CandidateCost* cost, const AttemptResult& result);
   // Another attempt is allowed, and there is a replica for it.
   bool MayRetry(const Routing& routing) const;
   // Answers with an error of our own.

@@ -98,6 +98,7 @@ class Service {
   std::unique_ptr<FleetDns> fleet_dns_;
   bool following_ = false;  // of the owner's thread
   PrefixIndex index_;
+  PrefixMatcher matcher_;
   RouterMetrics metrics_;
   EngineTokenizer tokenizer_;
   Forwarder forwarder_;

@@ -2,7 +2,8 @@
 """Builds and runs the suites one after the other, and adds up their test cases.
 
 Suites: release (unit tests, optimised), python (architecture, vectors, report), asan (AddressSanitizer and UBSan),
-tsan (ThreadSanitizer, what does not link gRPC), e2e (real processes and the real engine)."""
+tsan (ThreadSanitizer, what does not link gRPC), e2e (real processes and a real engine, llama.cpp), vllm (the router
+before real vLLM replicas)."""
 import argparse
 import collections
 import os
@@ -16,7 +17,8 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SUITES = ["release", "python", "asan", "tsan", "e2e"]
+SUITES = ["release", "python", "asan", "tsan", "e2e", "vllm"]
+NOT_TO_BE_HAD = 75  # of deploy/local/vllm_install
 PRESET = {"release": "release", "asan": "asan-ubsan", "tsan": "tsan"}
 
 
@@ -156,12 +158,38 @@ def install_engine():
     return {"EMBER_LLAMA_SERVER": paths["ENGINE"], "EMBER_MODEL": paths["MODEL"], "EMBER_PYTHON": paths["PYTHON"]}
 
 
+def install_vllm(tally):
+    """Paths of vLLM as the environment that its tests read; None, and a visible skip, where it can't be had."""
+    say("vllm: the engine (6.5 GB of packages the first time)")
+    result = run(["./deploy/local/vllm_install"], stdout=subprocess.PIPE, text=True)
+    if result.returncode == NOT_TO_BE_HAD:
+        tally.add("vllm", "vllm_test", "skipped", "vLLM's packages can't be had here; see the messages above")
+        return None
+    if result.returncode:
+        sys.exit("vllm: ./deploy/local/vllm_install failed")
+    return {f"EMBER_{name}": path for name, path in re.findall(r"^([A-Z_]+)=(.*)$", result.stdout, re.M)}
+
+
+def e2e(suite, tally, only):
+    """The suites over real processes: the engine's paths, our programs, then the Python files."""
+    vllm = suite == "vllm"
+    paths = install_vllm(tally) if vllm else install_engine()
+    if paths is None:
+        return
+    os.environ.update(paths)
+    build("release")
+    os.environ["EMBER_BIN"] = str(ROOT / "build/release/bin")
+    files = sorted((ROOT / "tests/e2e").glob("*_test.py"))
+    python(suite, [f for f in files if f.name.startswith("vllm") == vllm], tally, only)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./tests/run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", action="append", choices=SUITES, help="run only this suite (repeatable); default: all, in this order")
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="SUITE", help="the same, shorter")
     parser.add_argument("--only", metavar="REGEX", help="run only test programs or files whose name matches")
     options = parser.parse_args()
-    suites = options.suite or SUITES
+    suites = [*options.suites, *(options.suite or [])] or SUITES
     tally = Tally()
     took = collections.OrderedDict()
     for suite in suites:
@@ -171,10 +199,7 @@ def main():
         elif suite == "python":
             python(suite, [ROOT / "tests/unit/architecture_test.py", ROOT / "tests/unit/deploy/demo_report_test.py"], tally, options.only)
         else:
-            os.environ.update(install_engine())
-            build("release")
-            os.environ["EMBER_BIN"] = str(ROOT / "build/release/bin")
-            python(suite, sorted((ROOT / "tests/e2e").glob("*_test.py")), tally, options.only)
+            e2e(suite, tally, options.only)
         took[suite] = time.monotonic() - start
     print()
     for reason in tally.skipped:

@@ -44,7 +44,6 @@ struct ReplicaCache {
 struct Replica {
   std::string id;
   std::optional<uint32_t> rank;  // nothing: the engine has but one. Ranks of one engine share `id`
-  NamespaceId ns;
   bool healthy = false;
   double weight = 1;  // of its strength beside the others', for policies that know no rates
   ReplicaLoad load;

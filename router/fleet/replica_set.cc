@@ -195,7 +195,10 @@ void ReplicaSet::ApplySnapshot(ReplicaNumber replica, const AgentSnapshot& snaps
   Member& m = at(replica);
   m.endpoint->agent_connected = true;
   m.endpoint->model = snapshot.model;
-  m.view.ns = snapshot.ns.value_or(NamespaceId{});
+  m.agent_space.reset();
+  if (snapshot.ns && snapshot.tokens_per_block > 0) {
+    m.agent_space = KeySpace{*snapshot.ns, snapshot.namespace_seed, snapshot.tokens_per_block};
+  }
   m.view.tokens_per_block = snapshot.tokens_per_block;
   ApplyReport(replica, snapshot.report, now);
 }
@@ -217,6 +220,7 @@ void ReplicaSet::ApplyReport(ReplicaNumber replica, const AgentReport& report, T
 void ReplicaSet::ApplyLost(ReplicaNumber replica) {
   Member& m = at(replica);
   m.endpoint->agent_connected = false;
+  m.agent_space.reset();
   m.view.load = {.slots_total = m.view.load.slots_total};
   m.first_unreported = 0;
   m.view.in_flight = m.under_way();

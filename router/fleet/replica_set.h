@@ -13,11 +13,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "proto/base/time.h"
+#include "proto/model/key_space.h"
 #include "proto/model/routing.h"
 #include "router/fleet/agent_event.h"
 #include "router/fleet/endpoint.h"
@@ -47,8 +49,9 @@ class ReplicaSet {
     const uint32_t rank;  // as the engine numbers it; 0 when it has none
     Replica view;         // what policies see; kept up to date
     ReplicaTotals totals;
-    HolderId holder = kNoHolder;  // as the index knows it
-    double service_ms = 0;        // moving average of a request's time there after its prefill
+    HolderId holder = kNoHolder;          // as the index knows it
+    std::optional<KeySpace> agent_space;  // how its agent names blocks; nothing: not known
+    double service_ms = 0;  // moving average of a request's time there after its prefill
     uint32_t under_way() const { return static_cast<uint32_t>(flights.size()); }
     // Usable, and neither over its limit nor still to prove itself with what it has.
     bool has_room() const;

@@ -91,33 +91,36 @@ class Cluster:
         self.slots = self.folder / "slots"
         self.slots.mkdir()
         self.processes = {}  # name: Popen
+        self.groups = set()  # of these, whole process groups are ended
         self.ports = {}
         self.stores = {}  # name: data port
         self.commands = {}
 
     def close(self):
-        for process in self.processes.values():
-            process.kill()
-        for process in self.processes.values():
-            process.wait()
+        for name in list(self.processes):
+            self.kill(name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _start(self, name, command):
-        self.commands[name] = command
-        log = open(self.folder / f"{name}.log", "ab")
-        self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
-        log.close()
+    def _start(self, name, command, environment=None, own_group=False):
+        self.commands[name] = (command, environment, own_group)
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=own_group)
+        if own_group:
+            self.groups.add(name)
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def kill(self, name, sig=signal.SIGKILL):
         process = self.processes.pop(name)
-        process.send_signal(sig)
+        if name in self.groups:
+            os.killpg(process.pid, sig)
+        else:
+            process.send_signal(sig)
         process.wait()
 
     def restart(self, name):
-        self._start(name, self.commands[name])
+        self._start(name, *self.commands[name])
 
     def engine(self, name, slots=2, slot_dir=None, extra=()):
         self.ports[name] = self.ports.get(name) or free_port()

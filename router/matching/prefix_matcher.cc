@@ -1,0 +1,149 @@
+#include "router/matching/prefix_matcher.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "proto/base/checksum.h"
+#include "proto/model/segment.h"
+
+namespace ember::router {
+namespace {
+
+// Of our own names. Larger blocks cost less, and a match is only ever cut by less than one.
+constexpr uint32_t kOurTokensPerBlock = 64;
+
+const std::vector<BlockHash> kNoChain;
+
+uint32_t TokensOf(uint64_t blocks, uint32_t tokens_per_block, const TokenizedPrompt& prompt) {
+  return static_cast<uint32_t>(std::min<uint64_t>(blocks * tokens_per_block, prompt.token_count));
+}
+
+}  // namespace
+
+PrefixMatcher::Naming PrefixMatcher::NamingOf(const ReplicaSet::Member& member,
+                                              const TokenizedPrompt& prompt) const {
+  const bool named_by_agent = member.agent_space && prompt.adapter.empty() &&
+                              (prompt.ns == member.agent_space->id ||
+                               (prompt.has_tokens() && member.agent_space->seed != 0));
+  return named_by_agent ? Naming::kAgent : Naming::kOurs;
+}
+
+KeySpace PrefixMatcher::OurSpace(const TokenizedPrompt& prompt) const {
+  // What two prompts with equal tokens must agree in to share blocks.
+  std::string identity;
+  for (const std::string* part : {&prompt.model, &prompt.adapter, &prompt.salt}) {
+    const uint64_t size = part->size();
+    identity.append(reinterpret_cast<const char*>(&size), sizeof size).append(*part);
+  }
+  KeySpace space{.id = {}, .seed = secret_, .tokens_per_block = kOurTokensPerBlock};
+  const Checksum digest = Xxh3Of(AsBytes(identity));
+  static_assert(sizeof digest == sizeof space.id.bytes);
+  std::memcpy(space.id.bytes.data(), &digest, sizeof digest);
+  return space;
+}
+
+const std::vector<BlockHash>& PrefixMatcher::ChainFor(const ReplicaSet::Member& member,
+                                                      const TokenizedPrompt& prompt,
+                                                      std::optional<KeySpace>* ours) const {
+  if (NamingOf(member, prompt) == Naming::kAgent) {
+    return prompt.has_tokens() ? prompt.ChainIn(*member.agent_space) : prompt.chain;
+  }
+  if (!prompt.has_tokens()) return kNoChain;
+  if (!*ours) *ours = OurSpace(prompt);
+  return prompt.ChainIn(**ours);
+}
+
+void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
+                          std::vector<Candidate>* candidates, PolicyInput* input) {
+  input->tokens_known = true;
+  input->prompt_tokens = prompt.token_count;
+  std::optional<KeySpace> ours;
+  std::array<Candidate*, kMaxHolders> by_holder{};
+  struct Space {
+    const std::vector<BlockHash>* chain;
+    uint32_t tokens_per_block;
+    bool stored;  // the stores use the same names
+  };
+  std::vector<Space> spaces;  // each looked up once: in most fleets there is one
+  for (Candidate& c : *candidates) {
+    const ReplicaSet::Member& member = replicas_.at(c.number);
+    if (member.holder < kMaxHolders) by_holder[member.holder] = &c;
+    const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
+    const bool known = std::any_of(spaces.begin(), spaces.end(),
+                                   [&](const Space& s) { return s.chain == &chain; });
+    if (known || chain.empty()) continue;
+    const bool agent = NamingOf(member, prompt) == Naming::kAgent;
+    spaces.push_back(
+        {&chain, agent ? member.agent_space->tokens_per_block : kOurTokensPerBlock, agent});
+  }
+  for (const Space& space : spaces) {
+    const PrefixLookup found =
+        index_.Lookup(*space.chain, space.stored ? BlocksPerSegment(space.tokens_per_block) : 1);
+    for (const HolderMatch& held : found.holders) {
+      Candidate* c = by_holder[held.holder];
+      if (c == nullptr || !scope.replicas) continue;
+      c->match.device_tokens = TokensOf(held.device_blocks, space.tokens_per_block, prompt);
+      c->match.any_tier_tokens = TokensOf(held.any_tier_blocks, space.tokens_per_block, prompt);
+    }
+    if (!space.stored || !scope.stores || !scope.replicas) continue;
+    input->store_tokens = std::max<uint64_t>(
+        input->store_tokens, TokensOf(found.store_blocks, space.tokens_per_block, prompt));
+  }
+}
+
+PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
+                                               const TokenizedPrompt& prompt) {
+  const ReplicaSet::Member& member = replicas_.at(replica);
+  Presumed presumed{.holder = member.holder};
+  std::optional<KeySpace> ours;
+  const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
+  if (chain.empty() || member.holder == kNoHolder) return presumed;
+  if (NamingOf(member, prompt) == Naming::kAgent) {
+    presumed.reported = index_.Presume(member.holder, chain);
+    return presumed;
+  }
+  presumed.predicted_blocks = index_.Lookup(chain).Of(member.holder).device_blocks;
+  PresumedCache& cache = presumed_[member.holder];
+  cache.SetCapacity(member.view.cache.capacity_tokens / kOurTokensPerBlock);
+  const size_t kept = std::min(chain.size(), cache.capacity());
+  PresumedCache::Change change = cache.Add(chain);
+  // Also what the index has lost for want of memory.
+  for (size_t i = presumed.predicted_blocks; i < kept; ++i) {
+    index_.StoreBlock(member.holder, HolderTier::kDevice, chain[i]);
+  }
+  for (const BlockHash& hash : change.gone) {
+    index_.RemoveBlock(member.holder, HolderTier::kDevice, hash);
+  }
+  presumed.before = std::move(change.before);
+  return presumed;
+}
+
+void PrefixMatcher::Settle(const Presumed& presumed, std::optional<uint64_t> cached) {
+  if (presumed.reported != 0) return index_.Settle(presumed.holder, presumed.reported);
+  const auto cache = presumed_.find(presumed.holder);
+  if (cache == presumed_.end() || !cached) return;
+  // Engines count in blocks of their own, and compute the last token of what they hold whole.
+  const size_t found = (*cached + 2 * kOurTokensPerBlock - 1) / kOurTokensPerBlock;
+  if (found >= presumed.predicted_blocks) return;
+  for (const BlockHash& hash : cache->second.Contradict(presumed.before, found)) {
+    index_.RemoveBlock(presumed.holder, HolderTier::kDevice, hash);
+  }
+}
+
+void PrefixMatcher::ForgetStored(ReplicaNumber replica, const TokenizedPrompt& prompt,
+                                 uint64_t found) {
+  const ReplicaSet::Member& member = replicas_.at(replica);
+  if (NamingOf(member, prompt) != Naming::kAgent) return;
+  std::optional<KeySpace> ours;
+  index_.ForgetStored(ChainFor(member, prompt, &ours),
+                      found / member.agent_space->tokens_per_block);
+}
+
+void PrefixMatcher::Forget(ReplicaNumber replica) {
+  const HolderId holder = replicas_.at(replica).holder;
+  presumed_.erase(holder);
+  index_.ClearHolder(holder);
+}
+
+}  // namespace ember::router

@@ -1,0 +1,70 @@
+// PrefixMatcher: how much of a prompt each replica and the stores hold, and what the fleet holds
+// more of once a decision was made. It knows by which names each replica's blocks go.
+//
+// A replica's blocks go by the names of its agent's namespace; where there is no agent, or none of
+// the prompt's kind, by names of the router's own, and then the replica is presumed to hold what
+// was sent to it, as an engine's cache would keep it.
+// Concurrency: one thread (the router's loop). What it refers to must outlive it.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "proto/base/random.h"
+#include "router/fleet/replica_set.h"
+#include "router/index/prefix_index.h"
+#include "router/index/presumed_cache.h"
+#include "router/policy/policy.h"
+#include "router/tokenize/tokenized_prompt.h"
+
+namespace ember::router {
+
+class PrefixMatcher {
+ public:
+  PrefixMatcher(ReplicaSet& replicas, PrefixIndex& index, RandomSource& random)
+      : replicas_(replicas), index_(index), secret_(random.Next()) {}
+
+  // What of the fleet's memory a request may use.
+  struct Scope {
+    bool replicas = true;
+    bool stores = true;
+  };
+  // Fills in the candidates' matches, and what of `input` speaks of the prompt.
+  void Match(const TokenizedPrompt& prompt, Scope scope, std::vector<Candidate>* candidates,
+             PolicyInput* input);
+
+  // What Presume remembers for Settle.
+  struct Presumed {
+    HolderId holder = kNoHolder;
+    PrefixIndex::Presumption reported = 0;   // of a replica that reports
+    std::vector<PresumedCache::Use> before;  // of one that doesn't
+    size_t predicted_blocks = 0;
+  };
+  // The replica is sent the prompt, so it will hold it.
+  Presumed Presume(ReplicaNumber replica, const TokenizedPrompt& prompt);
+  // The request is over. `cached`: prompt tokens that the engine had not to compute, if it said so.
+  void Settle(const Presumed& presumed, std::optional<uint64_t> cached);
+  // The stores lacked what is beyond the first `found` tokens of the prompt.
+  void ForgetStored(ReplicaNumber replica, const TokenizedPrompt& prompt, uint64_t found);
+
+  // What was reported or presumed of the replica's memory is void.
+  void Forget(ReplicaNumber replica);
+
+ private:
+  // By which names a replica's blocks go, for one prompt.
+  enum class Naming : uint8_t { kAgent, kOurs };
+  Naming NamingOf(const ReplicaSet::Member& member, const TokenizedPrompt& prompt) const;
+  KeySpace OurSpace(const TokenizedPrompt& prompt) const;
+  // `ours`: OurSpace of the prompt, once it was needed.
+  const std::vector<BlockHash>& ChainFor(const ReplicaSet::Member& member,
+                                         const TokenizedPrompt& prompt,
+                                         std::optional<KeySpace>* ours) const;
+
+  ReplicaSet& replicas_;
+  PrefixIndex& index_;
+  const uint64_t secret_;
+  std::unordered_map<HolderId, PresumedCache> presumed_;
+};
+
+}  // namespace ember::router

@@ -1,0 +1,163 @@
+#include "router/matching/prefix_matcher.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace ember::router {
+namespace {
+
+class PrefixMatcherTest : public testing::Test {
+ protected:
+  PrefixMatcherTest() {
+    for (const char* id : {"a", "b"}) {
+      ReplicaConfig config{.id = id};
+      config.http = {"127.0.0.1", 9};
+      EXPECT_TRUE(replicas.Add(std::move(config)).ok());
+    }
+    for (const ReplicaNumber n : replicas.numbers()) {
+      replicas.at(n).holder = index.AddHolder(HolderKind::kReplica);
+    }
+  }
+
+  static TokenizedPrompt Prompt(TokenId first, uint32_t tokens) {
+    TokenizedPrompt prompt{.token_count = tokens};
+    prompt.tokens.resize(tokens);
+    std::iota(prompt.tokens.begin(), prompt.tokens.end(), first);
+    return prompt;
+  }
+
+  // Tokens on the device of each replica.
+  std::vector<uint32_t> Held(const TokenizedPrompt& prompt, PrefixMatcher::Scope scope = {}) {
+    std::vector<Candidate> candidates;
+    for (const ReplicaNumber n : replicas.numbers()) {
+      candidates.push_back({.replica = &replicas.at(n).view, .match = {}, .number = n});
+    }
+    input = {};
+    matcher.Match(prompt, scope, &candidates, &input);
+    std::vector<uint32_t> held;
+    for (const Candidate& c : candidates) held.push_back(c.match.device_tokens);
+    return held;
+  }
+
+  void GiveAgent(ReplicaNumber n, const NamespaceRoot& root, const TokenizedPrompt& holds) {
+    AgentSnapshot snapshot{.replica_id = "a",
+                           .ns = root.id,
+                           .namespace_seed = root.seed,
+                           .tokens_per_block = 16,
+                           .held = {},
+                           .report = {.healthy = true},
+                           .model = "m"};
+    HashChain chain(root, 16);
+    chain.Append(holds.AllTokens());
+    HeldChain held{.slot = 0, .blocks = {}};
+    for (const ChainBlock& block : chain.blocks()) held.blocks.push_back(block.hash);
+    replicas.ApplySnapshot(n, snapshot, TimePoint());
+    matcher.Forget(n);
+    index.Reset(replicas.at(n).holder, {held});
+  }
+
+  ReplicaSet replicas{HealthOptions{}};
+  PrefixIndex index{PrefixIndexOptions{}};
+  SystemRandom random;
+  PrefixMatcher matcher{replicas, index, random};
+  PolicyInput input;
+};
+
+using Tokens = std::vector<uint32_t>;
+
+TEST_F(PrefixMatcherTest, AReplicaThatReportsNothingIsPresumedToHoldWhatItWasSent) {
+  EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{0, 0}));
+  EXPECT_TRUE(input.tokens_known);
+  EXPECT_EQ(input.prompt_tokens, 1000u);
+  const auto presumed = matcher.Presume(1, Prompt(0, 1000));
+  EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{0, 960}));
+  EXPECT_EQ(Held(Prompt(0, 2000)), (Tokens{0, 960})) << "the next turn";
+  matcher.Settle(presumed, 0);
+  EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{0, 960})) << "it was cold, and is held now";
+  EXPECT_EQ(Held(Prompt(0, 1000), {.replicas = false}), (Tokens{0, 0}));
+}
+
+TEST_F(PrefixMatcherTest, AReplyThatBeliesThePresumptionTakesAwayAllThatIsAsOld) {  // A8
+  matcher.Presume(0, Prompt(5000, 640));
+  matcher.Presume(0, Prompt(0, 640));
+  matcher.Presume(0, Prompt(9000, 640));
+  matcher.Settle(matcher.Presume(0, Prompt(0, 640)), 0);
+  EXPECT_EQ(Held(Prompt(5000, 640))[0], 0u) << "older than what was gone";
+  EXPECT_EQ(Held(Prompt(9000, 640))[0], 640u) << "younger";
+  EXPECT_EQ(Held(Prompt(0, 640))[0], 640u) << "just computed";
+  // Counts that agree to within a block, and replies without counts, change nothing.
+  matcher.Settle(matcher.Presume(0, Prompt(9000, 640)), 639);
+  matcher.Settle(matcher.Presume(0, Prompt(9000, 640)), std::nullopt);
+  EXPECT_EQ(Held(Prompt(0, 640))[0], 640u);
+}
+
+TEST_F(PrefixMatcherTest, TheEnginesCapacityBoundsWhatIsPresumed) {
+  replicas.at(0).view.cache.capacity_tokens = 20 * 64;
+  matcher.Presume(0, Prompt(0, 640));
+  matcher.Presume(0, Prompt(5000, 640));
+  matcher.Presume(0, Prompt(9000, 640));
+  EXPECT_EQ(Held(Prompt(0, 640))[0], 0u);
+  EXPECT_EQ(Held(Prompt(9000, 640))[0], 640u);
+  EXPECT_EQ(index.blocks_held(replicas.at(0).holder), 20u);
+}
+
+TEST_F(PrefixMatcherTest, ModelAdapterAndSaltKeepPromptsApart) {  // A14, B3
+  TokenizedPrompt base = Prompt(0, 640);
+  matcher.Presume(0, base);
+  for (std::string TokenizedPrompt::*part :
+       {&TokenizedPrompt::model, &TokenizedPrompt::adapter, &TokenizedPrompt::salt}) {
+    TokenizedPrompt other = Prompt(0, 640);
+    other.*part = "x";
+    EXPECT_EQ(Held(other)[0], 0u);
+    matcher.Presume(1, other);
+    EXPECT_EQ(Held(other)[1], 640u);
+  }
+  EXPECT_EQ(Held(base), (Tokens{640, 0}));
+}
+
+TEST_F(PrefixMatcherTest, AnAgentsBlocksAreFoundByTheTokens) {
+  const NamespaceRoot root = RootOf({.engine = "llama.cpp", .salt = "s"});
+  GiveAgent(0, root, Prompt(0, 640));
+  EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{640, 0}));
+  EXPECT_EQ(input.store_tokens, 640u) << "what was reported is presumed to be in the store";
+  EXPECT_EQ(Held(Prompt(0, 1000), {.stores = false}), (Tokens{640, 0}));
+  EXPECT_EQ(input.store_tokens, 0u);
+  TokenizedPrompt adapted = Prompt(0, 1000);
+  adapted.adapter = "lora";
+  EXPECT_EQ(Held(adapted)[0], 0u);
+  matcher.ForgetStored(0, Prompt(0, 1000), 320);
+  EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{640, 0}));
+  EXPECT_EQ(input.store_tokens, 320u);
+}
+
+TEST_F(PrefixMatcherTest, AFleetOfBothKindsIsMatchedInBothNamings) {
+  matcher.Presume(1, Prompt(0, 640));
+  GiveAgent(0, RootOf({.engine = "llama.cpp"}), Prompt(0, 320));
+  EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{320, 640}));
+}
+
+TEST_F(PrefixMatcherTest, WithoutASeedOnlyTheAgentsOwnAnswerNamesBlocks) {
+  NamespaceRoot root = RootOf({.engine = "llama.cpp"});
+  HashChain chain(root, 16);
+  chain.Append(Prompt(0, 640).AllTokens());
+  TokenizedPrompt answered{.token_count = 640, .ns = root.id};
+  for (const ChainBlock& block : chain.blocks()) answered.chain.push_back(block.hash);
+  GiveAgent(0, root, Prompt(0, 640));
+  root.seed = 0;
+  AgentSnapshot silent{.replica_id = "a", .ns = root.id, .tokens_per_block = 16};
+  replicas.ApplySnapshot(0, silent, TimePoint());
+  EXPECT_EQ(Held(answered)[0], 640u);
+  EXPECT_EQ(Held(Prompt(0, 640))[0], 0u);
+}
+
+TEST_F(PrefixMatcherTest, WhatIsForgottenIsPresumedAnew) {  // A7
+  matcher.Presume(0, Prompt(0, 640));
+  matcher.Forget(0);
+  EXPECT_EQ(Held(Prompt(0, 640))[0], 0u);
+  matcher.Presume(0, Prompt(0, 640));
+  EXPECT_EQ(Held(Prompt(0, 640))[0], 640u);
+}
+
+}  // namespace
+}  // namespace ember::router
