@@ -57,6 +57,7 @@ struct Flags {
   int tokenize_timeout_ms = 250;
   int grace_ms = 10000;
   bool server_timing = false;
+  std::vector<std::string> stores;
   std::string access_log;
   std::string otlp_endpoint;
   double otlp_sample = 1;
@@ -69,6 +70,10 @@ void Declare(CLI::App& app, Flags& f) {
   option("--listen", f.listen, "HTTP address");
   option("--grpc", f.grpc, "gRPC address for status and health; \"off\": none");
   f.fleet.Declare(app);
+  app.add_option(
+      "--store", f.stores,
+      "HOST:PORT of a store node's gRPC door, whose feed says what is stored; repeat for "
+      "each. None: what replicas reported is presumed to be stored");
   option("--policy", f.policy, "policy of requests that name none");
   option("--max-retries", f.max_retries, "other replicas tried before the first byte of a reply")
       ->check(CLI::Range(0, 16));
@@ -114,6 +119,11 @@ Result<Config> Interpret(const Flags& f) {
   }
   ServiceOptions& s = out.service;
   EMBER_RETURN_IF_ERROR(f.fleet.Interpret(&s));
+  for (const std::string& text : f.stores) {
+    Result<http::Origin> store = http::Origin::Parse(text);
+    if (!store.ok()) return store.status().WithContext("--store");
+    s.stores.push_back(store->ToString());
+  }
   s.router.default_policy = FindPolicy(f.policy);
   if (s.router.default_policy == nullptr) {
     return InvalidError("--policy: unknown policy \"" + f.policy + "\"; known: " + PolicyNames());

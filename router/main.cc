@@ -8,6 +8,7 @@
 #include "router/config.h"
 #include "router/fleet/agent_watchers.h"
 #include "router/status_service.h"
+#include "router/stores/store_watcher.h"
 #include "router/tokenize/grpc_agent_client.h"
 
 namespace ember::router {
@@ -53,6 +54,11 @@ int Run(const Config& config) {
     if (!listening.ok()) return Fail(1, listening.status().WithContext("--grpc"));
     status = *std::move(listening);
   }
+  std::vector<std::unique_ptr<StoreWatcher>> stores;
+  for (const std::string& address : config.service.stores) {
+    stores.push_back(std::make_unique<StoreWatcher>(
+        service.loop(), service.store_feed(), static_cast<StoreNumber>(stores.size()), address));
+  }
   http::Origin http{config.service.server.host, service.port()};
   http::Origin grpc = config.grpc.value_or(http::Origin{});
   if (status != nullptr) grpc.port = status->port();
@@ -73,6 +79,7 @@ int Run(const Config& config) {
   service.Drain(config.grace);
   // What speaks to the loop goes before it.
   status.reset();
+  stores.clear();
   watchers.reset();
   agents.reset();
   service.Stop(Duration::zero());

@@ -20,6 +20,7 @@
 #include "router/front/forwarder.h"
 #include "router/front/health_prober.h"
 #include "router/router.h"
+#include "router/stores/store_feed.h"
 #include "router/tokenize/engine_tokenizer.h"
 
 namespace ember::router {
@@ -48,6 +49,7 @@ struct ServiceOptions {
   Duration fleet_file_interval = milliseconds(500);
   std::optional<FleetDnsConfig> fleet_dns;
   AdminOptions admin;
+  std::vector<std::string> stores;  // gRPC addresses of the store nodes whose feeds are followed
 };
 
 class Service {
@@ -76,6 +78,7 @@ class Service {
   http::HttpLoop& loop() { return loop_; }
   // To be called on the loop thread.
   AgentListener& feed() { return feed_; }
+  StoreListener& store_feed() { return store_feed_; }
   // kUnavailable when the loop has stopped or does not answer within seconds.
   Result<StatusReport> GetStatus();
 
@@ -99,6 +102,7 @@ class Service {
   bool following_ = false;  // of the owner's thread
   PrefixIndex index_;
   PrefixMatcher matcher_;
+  StoreFeed store_feed_;
   RouterMetrics metrics_;
   EngineTokenizer tokenizer_;
   Forwarder forwarder_;

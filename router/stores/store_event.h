@@ -4,7 +4,9 @@
 
 #include <vector>
 
-#include "client/feed/feed_listener.h"
+#include "proto/base/status.h"
+#include "proto/model/block_hash.h"
+#include "proto/model/tier.h"
 
 namespace ember::router {
 

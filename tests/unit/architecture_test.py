@@ -42,6 +42,8 @@ MAY_INCLUDE = {
     "router/fleet": ["proto", "client/http", "router/estimate", "router/index"],
     "router/tokenize": ["proto", "client/http", "router/fleet"],
     "router/telemetry": ["proto", "client/http"],
+    "router/matching": ["proto/base", "proto/model", "client/http", "router/policy", "router/index", "router/fleet", "router/tokenize"],
+    "router/stores": ["proto", "client/http", "client/feed", "router/index"],
     "router/front": ["proto", "client/http", "router/estimate", "router/policy", "router/index", "router/fleet", "router/tokenize",
                      "router/telemetry"],
     "router": ["proto", "client/http", "router"],
