@@ -72,7 +72,8 @@ Status Router::Admit(const http::Request& request, Routing* routing) const {
 
 asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWriter& writer) {
   Routing routing;
-  parts_.telemetry->Begin(request, *parts_.random, &routing.record);
+  parts_.telemetry->Begin(request, &routing.record);
+  parts_.telemetry->BeginTrace(request, *parts_.random, &routing.record);
   if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
     co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
   }
@@ -143,6 +144,9 @@ const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing
   input.turn = turns_[routing->options.policy]++;
   attempt.decision = routing->options.policy->Decide(input);
   attempt.decided_at = SteadyClock().Now();
+  if (input.tokens_known && !attempt.decision.candidates.empty()) {
+    for (const Candidate& c : candidates) attempt.matches.push_back(c.match);
+  }
   routing->chosen = candidates.at(attempt.decision.candidate).number;
   routing->record.store_tokens = input.store_tokens;
   routing->record.attempts.push_back(std::move(attempt));

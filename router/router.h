@@ -38,6 +38,10 @@ class Router {
   Router(RouterParts parts, RouterOptions options) : parts_(parts), options_(options) {}
 
   boost::asio::awaitable<void> Handle(http::Request& request, http::ResponseWriter& writer);
+  // The decision about a request that is not sent, with every candidate's costs whatever its
+  // policy, as JSON. The path of the prompt is its parameter `path`, else it is told by the body.
+  // kInvalid: it can't be routed.
+  boost::asio::awaitable<Result<std::string>> Explain(http::Request& request);
 
  private:
   // What is known of one request while it is routed.

@@ -23,6 +23,7 @@ void AddDiskBenchCommand(CLI::App* bench, int* exit_code);  // below `bench`
 void AddStatusCommand(CLI::App* app, int* exit_code);
 void AddTopCommand(CLI::App* app, int* exit_code);
 void AddWatchCommand(CLI::App* app, int* exit_code);
+void AddExplainCommand(CLI::App* app, int* exit_code);
 void AddPurgeCommand(CLI::App* app, int* exit_code);
 void AddUpCommand(CLI::App* app, int* exit_code);
 

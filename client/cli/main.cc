@@ -22,6 +22,7 @@ constexpr char kFooter[] =
     "  ember up                                 a store and a router on loopback; Ctrl-C stops "
     "them\n"
     "  ember status                             what they hold and do; ember top: each second\n"
+    "  ember explain                            what every replica would have cost for a request\n"
     "  ember put model.gguf --name smollm2      a file into the store, and\n"
     "  ember get --name smollm2 -o copy.gguf    out of it again, verified\n"
     "  ember bench store                        how fast it is here\n"
@@ -66,6 +67,7 @@ int main(int argc, char** argv) {
   ember::cli::AddStatusCommand(&app, &exit_code);
   ember::cli::AddTopCommand(&app, &exit_code);
   ember::cli::AddWatchCommand(&app, &exit_code);
+  ember::cli::AddExplainCommand(&app, &exit_code);
   ember::cli::AddPurgeCommand(&app, &exit_code);
   ember::cli::AddFileCommands(&app, &exit_code);
   ember::cli::AddBenchCommand(&app, &exit_code);

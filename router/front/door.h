@@ -2,9 +2,7 @@
 //
 //   /v1/*            routed to a replica (any method); 429 with Retry-After over the limit
 //   /health          (and /healthz) 200 while a replica is usable, else 503
-//   /metrics         Prometheus text
-//   /admin/status    the fleet, JSON
-//   /admin/explain   the newest decisions, JSON; ?id=REQUEST_ID, ?n=COUNT
+//   its pages        see Pages
 //   /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
 //   anything else    404 in the shape of an OpenAI error
 //
@@ -18,8 +16,7 @@
 #include "client/http/request.h"
 #include "client/http/response_writer.h"
 #include "router/front/admin_api.h"
-#include "router/front/status_report.h"
-#include "router/telemetry/telemetry.h"
+#include "router/front/pages.h"
 
 namespace ember::router {
 
@@ -27,11 +24,12 @@ class Door {
  public:
   using Route = std::function<boost::asio::awaitable<void>(http::Request&, http::ResponseWriter&)>;
 
-  Door(Route route, std::function<StatusReport()> status, const ExplainLog& explain,
+  Door(Route route, const ReplicaSet& replicas, PagesParts pages, Telemetry& telemetry,
        RouterMetrics& metrics, size_t max_in_flight, AdminApi* admin = nullptr)
       : route_(std::move(route)),
-        status_(std::move(status)),
-        explain_(explain),
+        replicas_(replicas),
+        pages_(std::move(pages)),
+        telemetry_(telemetry),
         metrics_(metrics),
         max_in_flight_(max_in_flight),
         admin_(admin) {}
@@ -43,10 +41,14 @@ class Door {
  private:
   boost::asio::awaitable<void> AnswerRouted(http::Request& request, http::ResponseWriter& writer);
   boost::asio::awaitable<void> AnswerHealth(http::ResponseWriter& writer);
+  // Answers with an error of our own, and notes the request.
+  boost::asio::awaitable<void> Refuse(const http::Request& request, http::ResponseWriter& writer,
+                                      http::OpenAiError error, http::Headers headers = {});
 
   Route route_;
-  std::function<StatusReport()> status_;
-  const ExplainLog& explain_;
+  const ReplicaSet& replicas_;
+  Pages pages_;
+  Telemetry& telemetry_;
   RouterMetrics& metrics_;
   const size_t max_in_flight_;
   AdminApi* const admin_;  // null: not on this door

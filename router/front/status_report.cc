@@ -2,25 +2,42 @@
 
 #include <fmt/format.h>
 
-#include "client/http/json_writer.h"
+#include "client/http/json_object.h"
 
 namespace ember::router {
 namespace {
 
-void AppendReplica(const ReplicaReport& r, std::string* out) {
-  *out += fmt::format(
-      R"({{"id":{},"rank":{},"http":{},"state":"{}","healthy":{},"why_unhealthy":{},"model":{},"agent_connected":{},)"
-      R"("slots":{},"running":{},"waiting":{},"pending_prefill_tokens":{},"in_flight":{},)"
-      R"("blocks_held":{},"load_tokens_per_ms":{:.3f},"prefill_ms_per_token":{:.4f},)",
-      http::JsonString(r.id), r.rank ? std::to_string(*r.rank) : "null",
-      http::JsonString(r.http_address), r.state, r.healthy, http::JsonString(r.why_unhealthy),
-      http::JsonString(r.model), r.agent_connected, r.load.slots_total, r.load.running,
-      r.load.waiting, r.load.pending_prefill_tokens, r.under_way, r.blocks_held,
-      r.load_tokens_per_ms, r.prefill.linear_ms);
-  *out += fmt::format(R"("requests":{},"routed":{{"local":{},"remote":{},"recompute":{}}},)"
-                      R"("cached_tokens":{},"computed_tokens":{}}})",
-                      r.totals.requests, r.totals.routed_local, r.totals.routed_remote,
-                      r.totals.routed_recompute, r.totals.cached_tokens, r.totals.computed_tokens);
+std::string ReplicaJson(const ReplicaReport& r) {
+  const std::string routed = http::JsonObject()
+                                 .Add("local", r.totals.routed_local)
+                                 .Add("remote", r.totals.routed_remote)
+                                 .Add("recompute", r.totals.routed_recompute)
+                                 .ToString();
+  http::JsonObject out;
+  out.Add("id", r.id);
+  if (r.rank) out.Add("rank", *r.rank);
+  out.Add("http", r.http_address)
+      .Add("state", r.state)
+      .Add("healthy", r.healthy)
+      .Add("why_unhealthy", r.why_unhealthy)
+      .Add("model", r.model)
+      .Add("agent_connected", r.agent_connected)
+      .Add("slots", r.load.slots_total)
+      .Add("running", r.load.running)
+      .Add("waiting", r.load.waiting)
+      .Add("pending_prefill_tokens", r.load.pending_prefill_tokens)
+      .Add("kv_usage", r.load.kv_usage)
+      .Add("in_flight", r.under_way)
+      .Add("blocks_held", r.blocks_held)
+      .Add("cache_capacity_tokens", r.cache.capacity_tokens)
+      .Add("cache_held_tokens", r.cache.held_tokens)
+      .Add("load_tokens_per_ms", r.load_tokens_per_ms)
+      .Add("prefill_ms_per_token", r.prefill.linear_ms)
+      .Add("requests", r.totals.requests)
+      .AddRaw("routed", routed)
+      .Add("cached_tokens", r.totals.cached_tokens)
+      .Add("computed_tokens", r.totals.computed_tokens);
+  return out.ToString();
 }
 
 // Ids are letters, digits and "._-".
@@ -49,6 +66,8 @@ constexpr ReplicaMetric kReplicaMetrics[] = {
      [](const ReplicaReport& r) { return static_cast<double>(r.load.waiting); }},
     {"pending_prefill_tokens", "gauge", "Prompt tokens not yet computed there, as it reports",
      [](const ReplicaReport& r) { return static_cast<double>(r.load.pending_prefill_tokens); }},
+    {"kv_usage_ratio", "gauge", "Share of its cache that running requests hold, as it reports",
+     [](const ReplicaReport& r) { return r.load.kv_usage; }},
     {"blocks_held", "gauge", "Blocks that the index knows there",
      [](const ReplicaReport& r) { return static_cast<double>(r.blocks_held); }},
     {"requests_total", "counter", "Requests that it answered",
@@ -64,6 +83,7 @@ constexpr ReplicaMetric kReplicaMetrics[] = {
 StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& index) {
   StatusReport report;
   report.index_blocks = index.blocks();
+  report.index_bytes = index.bytes();
   for (const ReplicaNumber n : replicas.numbers()) {
     const ReplicaSet::Member& m = replicas.at(n);
     report.replicas.push_back({.id = m.config.id,
@@ -77,6 +97,7 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
                                .load = m.view.load,
                                .under_way = m.under_way(),
                                .blocks_held = index.blocks_held(m.holder),
+                               .cache = m.view.cache,
                                .load_tokens_per_ms = m.view.load_tokens_per_ms,
                                .prefill = m.view.prefill,
                                .totals = m.totals});
@@ -86,7 +107,10 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
 }
 
 std::string StatusReport::PrometheusText() const {
-  std::string out;
+  std::string out = fmt::format(
+      "# HELP ember_router_index_bytes Memory of the prefix index\n"
+      "# TYPE ember_router_index_bytes gauge\nember_router_index_bytes {}\n",
+      index_bytes);
   for (const ReplicaMetric& m : kReplicaMetrics) {
     out += fmt::format("# HELP ember_router_replica_{0} {1}\n# TYPE ember_router_replica_{0} {2}\n",
                        m.name, m.help, m.type);
@@ -109,14 +133,16 @@ std::string StatusReport::PrometheusText() const {
 }
 
 std::string StatusReport::Json() const {
-  std::string out = fmt::format(
-      R"({{"version":"{}","default_policy":{},"uptime_seconds":{:.1f},"index_blocks":{},"replicas":[)",
-      EMBER_VERSION, http::JsonString(default_policy), uptime_seconds, index_blocks);
-  for (size_t i = 0; i < replicas.size(); ++i) {
-    if (i > 0) out += ',';
-    AppendReplica(replicas[i], &out);
-  }
-  return out + "]}";
+  std::vector<std::string> list;
+  for (const ReplicaReport& r : replicas) list.push_back(ReplicaJson(r));
+  return http::JsonObject()
+      .Add("version", EMBER_VERSION)
+      .Add("default_policy", default_policy)
+      .Add("uptime_seconds", uptime_seconds)
+      .Add("index_blocks", index_blocks)
+      .Add("index_bytes", index_bytes)
+      .AddRaw("replicas", http::JsonArray(list))
+      .ToString();
 }
 
 }  // namespace ember::router

@@ -24,6 +24,7 @@ struct ReplicaReport {
   ReplicaLoad load;
   uint32_t under_way = 0;  // our requests
   uint64_t blocks_held = 0;
+  ReplicaCache cache;
   double load_tokens_per_ms = 0;
   PrefillModel prefill;
   ReplicaTotals totals;
@@ -35,6 +36,7 @@ struct StatusReport {
   std::string default_policy;
   double uptime_seconds = 0;
   uint64_t index_blocks = 0;
+  uint64_t index_bytes = 0;
   std::vector<ReplicaReport> replicas;
 
   // On the router's loop thread.

@@ -1,5 +1,7 @@
 #include "router/telemetry/record_json.h"
 
+#include <algorithm>
+
 #include "client/http/json_object.h"
 
 namespace ember::router {
@@ -12,10 +14,14 @@ double StepMs(TimePoint from, TimePoint to) {
   return from == TimePoint() || to == TimePoint() ? 0 : ToMilliseconds(to - from);
 }
 
-std::string CandidateJson(const CandidateCost& c) {
+std::string CandidateJson(const CandidateCost& c, const PrefixMatch* match) {
   JsonObject out;
   out.Add("replica", c.replica);
   if (c.rank) out.Add("rank", *c.rank);
+  if (match != nullptr) {
+    out.Add("device_tokens", match->device_tokens)
+        .Add("any_tier_tokens", std::max(match->device_tokens, match->any_tier_tokens));
+  }
   return out.Add("queue_ms", c.queue_ms)
       .Add("load_ms", c.load_ms)
       .Add("prefill_ms", c.prefill_ms)
@@ -28,23 +34,22 @@ std::string CandidateJson(const CandidateCost& c) {
       .ToString();
 }
 
-JsonObject DecisionFields(const RoutingDecision& decision) {
+std::string AttemptJson(const AttemptRecord& a) {
+  const RoutingDecision& decision = a.decision;
   std::vector<std::string> candidates;
   candidates.reserve(decision.candidates.size());
-  for (const CandidateCost& c : decision.candidates) candidates.push_back(CandidateJson(c));
+  for (size_t i = 0; i < decision.candidates.size(); ++i) {
+    candidates.push_back(
+        CandidateJson(decision.candidates[i], i < a.matches.size() ? &a.matches[i] : nullptr));
+  }
   JsonObject out;
   out.Add("replica", decision.replica);
   if (decision.rank) out.Add("rank", *decision.rank);
   out.Add("policy", decision.policy)
       .Add("reason", decision.reason)
       .Add("predicted_route", RouteName(decision.predicted_route))
-      .AddRaw("candidates", http::JsonArray(candidates));
-  return out;
-}
-
-std::string AttemptJson(const AttemptRecord& a) {
-  JsonObject out = DecisionFields(a.decision);
-  out.Add("match_us", StepMs(a.decide_from, a.matched_at) * 1000)
+      .AddRaw("candidates", http::JsonArray(candidates))
+      .Add("match_us", StepMs(a.decide_from, a.matched_at) * 1000)
       .Add("decide_us", StepMs(a.matched_at, a.decided_at) * 1000)
       .Add("first_byte_ms", StepMs(a.sent_at, a.first_byte_at))
       .Add("upstream_ms", StepMs(a.sent_at, a.ended_at))
@@ -56,6 +61,7 @@ JsonObject BriefFields(const RequestRecord& r) {
   JsonObject out;
   out.Add("sequence", r.sequence)
       .Add("request_id", r.request_id)
+      .Add("at_ms", static_cast<uint64_t>(r.received_unix_ns / 1'000'000))
       .Add("method", r.method)
       .Add("path", r.path)
       .Add("policy", r.policy)
@@ -75,10 +81,6 @@ JsonObject BriefFields(const RequestRecord& r) {
 }
 
 }  // namespace
-
-std::string DecisionJson(const RoutingDecision& decision) {
-  return DecisionFields(decision).ToString();
-}
 
 std::string RecordJson(const RequestRecord& r) {
   std::vector<std::string> attempts;

@@ -1,4 +1,4 @@
-// Records and decisions as JSON objects, for /admin/explain and the page. Pure functions, any
+// Records as JSON objects, for /admin/explain and the page. Pure functions, any
 // thread.
 #pragma once
 
@@ -8,9 +8,7 @@
 
 namespace ember::router {
 
-// Every candidate with the parts of its cost.
-std::string DecisionJson(const RoutingDecision& decision);
-// All that is known.
+// All that is known, every candidate with the parts of its cost.
 std::string RecordJson(const RequestRecord& record);
 // What a list shows: no attempts, no candidates.
 std::string BriefRecordJson(const RequestRecord& record);

@@ -17,6 +17,7 @@ namespace ember::router {
 // One replica that was tried. Times are epoch where the step was not reached.
 struct AttemptRecord {
   RoutingDecision decision;
+  std::vector<PrefixMatch> matches;  // of each of its candidates; empty: tokens unknown
   TimePoint decide_from, matched_at, decided_at;  // index lookup, then policy
   TimePoint sent_at, first_byte_at, ended_at;
   uint64_t span = 0;    // of the attempt, when the request is traced

@@ -47,17 +47,18 @@ void Telemetry::ReopenLog() {
   if (access_log_ != nullptr) access_log_->Reopen();
 }
 
-void Telemetry::Begin(const http::Request& request, RandomSource& random,
-                      RequestRecord* record) const {
+void Telemetry::Begin(const http::Request& request, RequestRecord* record) const {
   record->method = request.method;
   record->path = request.path.substr(0, kMaxPath);
   record->received_at = request.received_at;
   record->request_bytes = request.body.size();
   if (access_log_ != nullptr) record->tenant = TenantDigest(request.headers);
-  if (otlp_ != nullptr) {
-    record->trace =
-        TraceContext::Begin(request.headers.Get("traceparent"), otlp_->sample(), random);
-  }
+}
+
+void Telemetry::BeginTrace(const http::Request& request, RandomSource& random,
+                           RequestRecord* record) const {
+  if (otlp_ == nullptr) return;
+  record->trace = TraceContext::Begin(request.headers.Get("traceparent"), otlp_->sample(), random);
 }
 
 void Telemetry::Finish(RequestRecord record) {
@@ -66,7 +67,8 @@ void Telemetry::Finish(RequestRecord record) {
   record.received_unix_ns = UnixNow() - (record.ended_at - record.received_at).count();
   metrics_.Count(record);
   const auto finished = std::make_shared<const RequestRecord>(std::move(record));
-  explain_.Add(finished);
+  // What was refused before it was looked at would only push decisions out.
+  if (!finished->policy.empty()) explain_.Add(finished);
   if (access_log_ != nullptr) access_log_->Add(finished);
   if (otlp_ != nullptr && finished->trace.sampled) otlp_->Add(finished);
 }

@@ -33,7 +33,9 @@ class Telemetry {
   void ReopenLog();
 
   // What is known of a request when it comes.
-  void Begin(const http::Request& request, RandomSource& random, RequestRecord* record) const;
+  void Begin(const http::Request& request, RequestRecord* record) const;
+  // Its place in a trace, when there is a collector.
+  void BeginTrace(const http::Request& request, RandomSource& random, RequestRecord* record) const;
   void Finish(RequestRecord record);
   // The sequence number of the newest finished request.
   uint64_t finished() const { return finished_; }

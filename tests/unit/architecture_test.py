@@ -44,8 +44,9 @@ MAY_INCLUDE = {
     "router/telemetry": ["proto", "client/http"],
     "router/matching": ["proto/base", "proto/model", "client/http", "router/policy", "router/index", "router/fleet", "router/tokenize"],
     "router/stores": ["proto", "client/http", "client/feed", "router/index"],
+    "router/ui": [],
     "router/front": ["proto", "client/http", "router/estimate", "router/policy", "router/index", "router/fleet", "router/tokenize",
-                     "router/telemetry"],
+                     "router/telemetry", "router/ui"],
     "router": ["proto", "client/http", "router"],
 }
 
@@ -54,7 +55,7 @@ HEAVY = {
     r"<liburing": ["client/io/uring_"],
     r"<rocksdb/": ["kvstore/disk/"],
     r"<boost/beast": ["client/http/"],
-    r"<boost/asio": ["client/http/", "client/agent/", "router/"],
+    r"<boost/asio": ["client/http/", "client/agent/", "client/cli/", "router/"],
     r"<simdjson": ["client/http/", "client/agent/", "client/cli/", "kvstore/tools/", "router/"],
     r"<grpcpp/": ["kvstore/server/", "kvstore/main.cc", "client/agent/", "client/cli/", "client/feed/", "client/grpc_client/", "router/"],
     r"<openssl/": ["proto/model/kv_namespace.cc", "client/http/tls_context.cc"],

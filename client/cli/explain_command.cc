@@ -1,0 +1,140 @@
+// ember explain: why a request went where it did, or would.
+#include <fmt/format.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdio>
+#include <fstream>
+#include <future>
+#include <iostream>
+#include <iterator>
+
+#include "client/cli/command.h"
+#include "client/cli/explain_view.h"
+#include "client/cli/text.h"
+#include "client/http/upstream_pool.h"
+
+namespace ember::cli {
+namespace {
+
+constexpr size_t kMaxReply = 64u << 20;
+
+struct ExplainFlags {
+  std::string id;
+  std::string router = EnvironmentOr("EMBER_ROUTER", "127.0.0.1:8080");
+  std::string request;
+  std::string path;
+  std::string policy;
+  size_t count = 5;
+  double timeout_seconds = 10;
+  bool json = false;
+};
+
+Result<std::string> ReadRequest(const std::string& file) {
+  if (file == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return NotFoundError("can't read " + file);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+// The message of an error in OpenAI's shape, or the whole text.
+std::string MessageOf(const std::string& body) {
+  constexpr std::string_view kMark = "\"message\":\"";
+  const size_t at = body.find(kMark);
+  if (at == body.npos) return body.substr(0, 200);
+  const size_t from = at + kMark.size();
+  return body.substr(from, body.find("\",\"type\"", from) - from);
+}
+
+// The router's answer, when it is 200. Blocks.
+Result<std::string> Ask(const http::Origin& router, http::UpstreamRequest request,
+                        Duration timeout) {
+  http::HttpLoop loop(1);
+  http::UpstreamPool pool(loop);
+  http::ExchangeOptions options;
+  options.connect_timeout = timeout;
+  options.deadline = timeout;
+  const auto done = std::make_shared<std::promise<Result<http::CallReply>>>();
+  const auto call = [&, done]() -> boost::asio::awaitable<void> {
+    done->set_value(co_await pool.Call(router, request, options, kMaxReply));
+  };
+  loop.Spawn(call());
+  Result<http::CallReply> reply = done->get_future().get();
+  if (!reply.ok()) return reply.status();
+  if (reply->status == 400) return InvalidError("the router says: " + MessageOf(reply->body));
+  if (reply->status != 200) {
+    return UnavailableError(
+        fmt::format("the router says {}: {}", reply->status, MessageOf(reply->body)));
+  }
+  return std::move(reply->body);
+}
+
+int Explain(const ExplainFlags& flags) {
+  Result<http::Origin> router = http::Origin::Parse(flags.router);
+  if (!router.ok()) return Complain(router.status().WithContext("--router")), kWrongUsage;
+  if (!flags.id.empty() && !flags.request.empty()) {
+    return Complain(InvalidError("an id or --request, not both")), kWrongUsage;
+  }
+  http::UpstreamRequest request{.target = "/admin/explain"};
+  Result<std::string> body = std::string();
+  if (!flags.request.empty()) {
+    body = ReadRequest(flags.request);
+    if (!body.ok()) return Complain(body.status());
+    request.method = "POST";
+    request.body = *body;
+    if (!flags.path.empty()) request.target += "?path=" + flags.path;
+    if (!flags.policy.empty()) request.headers.Add("x-ember-policy", flags.policy);
+  } else if (!flags.id.empty()) {
+    request.target += "?id=" + flags.id;
+  } else {
+    request.target += "?n=" + std::to_string(flags.count);
+  }
+  const Result<std::string> json = Ask(
+      *router, std::move(request),
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.timeout_seconds)));
+  if (!json.ok()) return Complain(json.status());
+  Result<std::string> text =
+      flags.request.empty() ? ExplainedText(*json) : ExplainedRequestText(*json);
+  if (!text.ok()) {
+    Complain(text.status());
+    return text.status().code() == StatusCode::kNotFound ? kMissing : kFailed;
+  }
+  std::printf("%s%s", (flags.json ? *json : *text).c_str(), flags.json ? "\n" : "");
+  return kDone;
+}
+
+}  // namespace
+
+void AddExplainCommand(CLI::App* app, int* exit_code) {
+  static ExplainFlags flags;
+  CLI::App* explain =
+      app->add_subcommand("explain", "Show what every replica would have cost for a request");
+  explain->footer(
+      "The replica marked * was (or would be) chosen: the least cost = queue + load + prefill + "
+      "tail +\n"
+      "displacement, in ms. On device and any tier say how much of the prompt it holds, used how "
+      "much of\n"
+      "that counts, from store what it would load.\n\n"
+      "Examples:\n"
+      "  ember explain                                the newest requests\n"
+      "  ember explain 5f0c...                        one, by its x-ember-request-id\n"
+      "  ember explain --request chat.json            where it would go; nothing is sent\n"
+      "  echo '{\"prompt\":\"Hi\"}' | ember explain --request - --policy prefix\n\n"
+      "Exit codes: 0 done, 1 the router does not answer or refuses, 2 wrong usage, 3 no such "
+      "request.");
+  explain->add_option("id", flags.id, "x-ember-request-id of a reply");
+  explain->add_option("--router", flags.router, "HTTP address of the router (or $EMBER_ROUTER)")
+      ->capture_default_str();
+  explain->add_option("--request", flags.request, "File with a request's body, or - for stdin");
+  explain->add_option("--path", flags.path,
+                      "Its path; by default /v1/chat/completions when it has messages, else "
+                      "/v1/completions");
+  explain->add_option("--policy", flags.policy, "Its policy; by default the router's");
+  explain->add_option("-n", flags.count, "How many of the newest")->capture_default_str();
+  explain->add_option("--timeout", flags.timeout_seconds, "Seconds to wait")
+      ->check(Within(0.01, 600.0))
+      ->capture_default_str();
+  explain->add_flag("--json", flags.json, "The router's own JSON");
+  explain->callback([exit_code] { *exit_code = Explain(flags); });
+}
+
+}  // namespace ember::cli

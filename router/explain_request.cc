@@ -1,0 +1,85 @@
+// Router::Explain: the decision about a request that is not sent.
+#include <algorithm>
+#include <utility>
+
+#include "client/http/json_object.h"
+#include "router/policy/registry.h"
+#include "router/router.h"
+#include "router/telemetry/record_json.h"
+
+namespace ember::router {
+namespace {
+
+namespace asio = boost::asio;
+using http::JsonObject;
+
+constexpr std::string_view kChat = "/v1/chat/completions";
+constexpr std::string_view kCompletions = "/v1/completions";
+
+// Those that can't be chosen now, with the reason.
+std::string ExcludedJson(const ReplicaSet& replicas, const std::vector<Candidate>& candidates) {
+  std::vector<std::string> out;
+  for (const ReplicaNumber n : replicas.numbers()) {
+    if (std::ranges::any_of(candidates, [n](const Candidate& c) { return c.number == n; })) {
+      continue;
+    }
+    const ReplicaSet::Member& m = replicas.at(n);
+    JsonObject excluded;
+    excluded.Add("replica", m.config.id);
+    if (m.view.rank) excluded.Add("rank", *m.view.rank);
+    out.push_back(excluded.Add("state", m.endpoint->state())
+                      .Add("in_flight", m.under_way())
+                      .Add("why", m.endpoint->health.why())
+                      .ToString());
+  }
+  return http::JsonArray(out);
+}
+
+}  // namespace
+
+asio::awaitable<Result<std::string>> Router::Explain(http::Request& request) {
+  const std::string asked_path(request.QueryParam("path").value_or(
+      request.body.find("\"messages\"") == request.body.npos ? kCompletions : kChat));
+  if (asked_path != kChat && asked_path != kCompletions) {
+    co_return InvalidError("path: only " + std::string(kChat) + " and " +
+                           std::string(kCompletions) + " carry prompts");
+  }
+  request.SetTarget(asked_path);
+  Routing routing;
+  parts_.telemetry->Begin(request, &routing.record);
+  EMBER_CO_RETURN_IF_ERROR(Admit(request, &routing));
+  // Every policy's answer comes with the costs, which need the tokens.
+  RequestRecord& record = routing.record;
+  record.tokenize_from = SteadyClock().Now();
+  auto prompt = co_await parts_.tokenizer->Tokenize(request.path, request.body);
+  record.tokenized_at = SteadyClock().Now();
+  const std::string tokens = prompt.ok() ? "known" : prompt.status().ToString();
+  if (prompt.ok()) {
+    record.prompt_tokens = (*prompt)->token_count;
+    routing.prompt = *std::move(prompt);
+  }
+  std::vector<Candidate> candidates = Candidates(routing);
+  record.outcome = candidates.empty() ? "refused: no replica is usable now" : "not sent";
+  const std::string excluded = ExcludedJson(*parts_.replicas, candidates);
+  if (!candidates.empty()) {
+    Decide(candidates, &routing);
+    --turns_[routing.options.policy];
+    AttemptRecord& attempt = record.attempts.back();
+    if (attempt.decision.candidates.empty()) {
+      Routing costed{.options = routing.options, .prompt = routing.prompt};
+      costed.options.policy = FindPolicy("cache_aware");
+      Decide(std::move(candidates), &costed);
+      attempt.decision.candidates = costed.record.attempts.back().decision.candidates;
+      attempt.matches = costed.record.attempts.back().matches;
+    }
+  }
+  record.received_at = record.tokenize_from;
+  record.ended_at = SteadyClock().Now();
+  co_return JsonObject()
+      .Add("tokens", tokens)
+      .AddRaw("excluded", excluded)
+      .AddRaw("request", RecordJson(record))
+      .ToString();
+}
+
+}  // namespace ember::router

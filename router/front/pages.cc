@@ -1,0 +1,85 @@
+#include "router/front/pages.h"
+
+#include <charconv>
+
+#include "client/http/json_object.h"
+#include "router/ui/ui_files.h"
+
+namespace ember::router {
+namespace {
+
+namespace asio = boost::asio;
+using http::OpenAiError;
+
+constexpr size_t kExplainedByDefault = 20;
+constexpr size_t kMaxLive = 200;
+
+uint64_t NumberParam(const http::Request& request, std::string_view name, uint64_t otherwise) {
+  const std::string_view text = request.QueryParam(name).value_or("");
+  uint64_t n = otherwise;
+  std::from_chars(text.data(), text.data() + text.size(), n);
+  return n;
+}
+
+http::Headers UiHeaders(const UiFile& file) {
+  return {{"Content-Type", std::string(file.content_type)},
+          {"Cache-Control", "no-cache"},
+          {"Content-Security-Policy",
+           "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+           "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+          {"X-Content-Type-Options", "nosniff"},
+          {"Referrer-Policy", "no-referrer"}};
+}
+
+}  // namespace
+
+bool Pages::Knows(std::string_view path) {
+  return path == "/metrics" || path == "/admin/status" || path == "/admin/explain" ||
+         path == "/admin/live" || FindUiFile(path) != nullptr;
+}
+
+asio::awaitable<void> Pages::Answer(http::Request& request, http::ResponseWriter& writer) {
+  const std::string& path = request.path;
+  const bool read = request.method == "GET" || request.method == "HEAD";
+  Status sent;
+  if (path == "/admin/explain" && request.method == "POST") {
+    sent = co_await ExplainRequest(request, writer);
+  } else if (!read) {
+    const char* allowed = path == "/admin/explain" ? "GET, HEAD, POST" : "GET, HEAD";
+    sent = co_await writer.SendError(
+        OpenAiError::ForHttpStatus(405, path + " does not take " + request.method.substr(0, 20)),
+        {{"Allow", allowed}});
+  } else if (path == "/metrics") {
+    sent = co_await writer.Send(
+        {.headers = {{"Content-Type", "text/plain; version=0.0.4"}}},
+        parts_.registry->RenderPrometheusText() + parts_.status().PrometheusText());
+  } else if (path == "/admin/status") {
+    sent = co_await writer.SendJson(200, parts_.status().Json());
+  } else if (path == "/admin/explain") {
+    sent = co_await writer.SendJson(
+        200, parts_.explain->Json(request.QueryParam("id").value_or(""),
+                                  NumberParam(request, "n", kExplainedByDefault)));
+  } else if (path == "/admin/live") {
+    sent = co_await writer.SendJson(200, LiveJson(request), {{"Cache-Control", "no-store"}});
+  } else if (const UiFile* file = FindUiFile(path)) {
+    sent = co_await writer.Send({.headers = UiHeaders(*file)}, file->content);
+  }
+  (void)sent.ok();  // a client that left has no further claims
+}
+
+asio::awaitable<Status> Pages::ExplainRequest(http::Request& request,
+                                              http::ResponseWriter& writer) {
+  const Result<std::string> explained = co_await parts_.explain_request(request);
+  if (explained.ok()) co_return co_await writer.SendJson(200, *explained);
+  co_return co_await writer.SendError(OpenAiError::FromStatus(explained.status()));
+}
+
+std::string Pages::LiveJson(const http::Request& request) const {
+  return http::JsonObject()
+      .Add("finished", parts_.telemetry->finished())
+      .AddRaw("requests", parts_.explain->BriefJson(NumberParam(request, "after", 0), kMaxLive))
+      .AddRaw("status", parts_.status().Json())
+      .ToString();
+}
+
+}  // namespace ember::router

@@ -1,0 +1,52 @@
+// Pages: what the router tells of itself over HTTP.
+//
+//   GET  /metrics        Prometheus text
+//   GET  /admin/status   the fleet, the index and the router, JSON
+//   GET  /admin/explain  the newest requests with the cost of every candidate, JSON;
+//   ?id=REQUEST_ID,
+//                        ?n=COUNT
+//   POST /admin/explain  a request's body: where it would go, and why, without sending it; ?path=
+//                        /v1/completions unless it is a chat
+//   GET  /admin/live     what the page shows: status, and in brief the requests since ?after=NUMBER
+//   GET  /ui             the page
+//
+// Concurrency: the router's loop. What it refers to must outlive it.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <string>
+
+#include "client/http/request.h"
+#include "client/http/response_writer.h"
+#include "router/front/status_report.h"
+#include "router/telemetry/telemetry.h"
+
+namespace ember::router {
+
+struct PagesParts {
+  std::function<StatusReport()> status;
+  // The decision about a request that is not sent, as JSON. kInvalid: it can't be routed.
+  std::function<boost::asio::awaitable<Result<std::string>>(http::Request&)> explain_request;
+  const ExplainLog* explain = nullptr;
+  const Telemetry* telemetry = nullptr;
+  const MetricsRegistry* registry = nullptr;
+};
+
+class Pages {
+ public:
+  explicit Pages(PagesParts parts) : parts_(std::move(parts)) {}
+
+  static bool Knows(std::string_view path);
+  // The path must be a known one.
+  boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
+
+ private:
+  boost::asio::awaitable<Status> ExplainRequest(http::Request& request,
+                                                http::ResponseWriter& writer);
+  std::string LiveJson(const http::Request& request) const;
+
+  const PagesParts parts_;
+};
+
+}  // namespace ember::router

@@ -1,0 +1,13 @@
+# cmake -DFILES=a;b -DOUTPUT=x.inc -P embed.cmake: each file as a std::string_view named after it.
+set(text "#include <string_view>\n\nnamespace ember::router {\nnamespace {\n")
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  string(MAKE_C_IDENTIFIER ${name} name)
+  file(READ ${file} hex HEX)
+  string(LENGTH "${hex}" digits)
+  math(EXPR bytes "${digits} / 2")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," hex "${hex}")
+  string(APPEND text "constexpr char ${name}_bytes[] = {${hex}};\nconstexpr std::string_view ${name}(${name}_bytes, ${bytes});\n")
+endforeach()
+string(APPEND text "}  // namespace\n}  // namespace ember::router\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,52 @@
+// What `ember explain` makes of the router's JSON.
+#include "client/cli/explain_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ember::cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kRequest[] =
+    R"({"request_id":"id7","method":"POST","path":"/v1/completions","outcome":"done","status":200,
+"route":"local","prompt_tokens":1000,"store_tokens":900,"cached_tokens":960,"computed_tokens":40,
+"measured_ttft_ms":30.5,"predicted_ttft_ms":28,"tokenize_ms":0.5,"attempts":[{"replica":"r1",
+"rank":1,"policy":"cache_aware","reason":"lowest_cost: 28 ms","failure":"","candidates":[
+{"replica":"r1","rank":0,"queue_ms":0,"total_ms":400,"ttft_ms":400},
+{"replica":"r1","rank":1,"device_tokens":960,"any_tier_tokens":970,"queue_ms":3.25,"load_ms":0,
+"prefill_ms":25,"tail_ms":0,"displacement_ms":-1.5,"total_ms":26.75,"ttft_ms":28.25,
+"local_tokens":960,"remote_tokens":0}]}]})";
+
+TEST(ExplainView, MarksTheChosenAndShowsEveryPart) {
+  const auto text = ExplainedText("{\"requests\":[" + std::string(kRequest) + "]}");
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(*text, HasSubstr("id7  POST /v1/completions  done (200), local"));
+  EXPECT_THAT(*text, HasSubstr("r1/1 by cache_aware: lowest_cost: 28 ms"));
+  EXPECT_THAT(*text, testing::ContainsRegex(
+                         "\\*  r1/1 +27 +28 +3.25 +0.00 +25 +0.00 +-1.50 +960 +970 +960 +0"));
+  EXPECT_THAT(*text, testing::ContainsRegex("\n +r1/0 +400 +400 +0.00 +- "));
+}
+
+TEST(ExplainView, SaysWhoIsNoCandidateAndWhyTokensAreUnknown) {
+  const auto text = ExplainedRequestText(
+      R"({"tokens":"deadline: slow","excluded":[{"replica":"r2","state":"ejected","in_flight":3,
+"why":"no answer"}],"request":{"outcome":"not sent","attempts":[{"replica":"r1","policy":"random",
+"reason":"draw","candidates":[]}]}})");
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(*text, HasSubstr("tokens unknown: deadline: slow"));
+  EXPECT_THAT(*text, HasSubstr("not a candidate: r2, ejected, 3 in flight: no answer"));
+  EXPECT_THAT(*text, HasSubstr("no costs"));
+}
+
+TEST(ExplainView, WhatIsNotOursIsSaidSo) {
+  EXPECT_EQ(ExplainedText(R"({"requests":[]})").status().code(), StatusCode::kNotFound);
+  for (const char* json : {"", "[]", "{}", "{\"requests\":{}}", "{\"request\":1"}) {
+    EXPECT_EQ(ExplainedText(json).status().code(), StatusCode::kCorrupt) << json;
+    EXPECT_EQ(ExplainedRequestText(json).status().code(), StatusCode::kCorrupt) << json;
+  }
+}
+
+}  // namespace
+}  // namespace ember::cli
