@@ -25,7 +25,7 @@ constexpr const char* kFooter =
     "recompute),\n"
     "x-ember-cached-tokens, x-ember-predicted-ttft-ms, x-ember-request-id.\n"
     "\n"
-    "Besides /v1/*: /health, /metrics, /admin/status, /admin/explain?id=REQUEST_ID&n=COUNT.\n"
+    "Besides /v1/*: /health, /metrics, /ui, /admin/status, /admin/explain?id=REQUEST_ID&n=COUNT.\n"
     "Port 0 takes any free one, and the line \"ready http=... grpc=...\" on stderr says which.\n"
     "\n"
     "Example:\n"
