@@ -197,7 +197,7 @@ def main():
         if suite in PRESET:
             ctest(suite, tally, options.only)
         elif suite == "python":
-            python(suite, [ROOT / "tests/unit/architecture_test.py", ROOT / "tests/unit/deploy/demo_report_test.py"], tally, options.only)
+            python(suite, [ROOT / "tests/unit/architecture_test.py", *sorted((ROOT / "tests/unit/deploy").glob("*_test.py"))], tally, options.only)
         else:
             e2e(suite, tally, options.only)
         took[suite] = time.monotonic() - start

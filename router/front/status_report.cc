@@ -40,6 +40,34 @@ std::string ReplicaJson(const ReplicaReport& r) {
   return out.ToString();
 }
 
+std::string StoreJson(const StoreReport& s) {
+  return http::JsonObject()
+      .Add("address", s.address)
+      .Add("connected", s.connected)
+      .Add("current", s.current)
+      .Add("segments", s.segments)
+      .Add("why", s.why)
+      .ToString();
+}
+
+// Addresses are HOST:PORT, checked when they were given.
+void AppendStores(const std::vector<StoreReport>& stores, std::string* out) {
+  if (stores.empty()) return;
+  *out +=
+      "# HELP ember_router_store_current 1: all that the node holds is known\n"
+      "# TYPE ember_router_store_current gauge\n";
+  for (const StoreReport& s : stores) {
+    *out += fmt::format("ember_router_store_current{{store=\"{}\"}} {}\n", s.address,
+                        s.current ? 1 : 0);
+  }
+  *out +=
+      "# HELP ember_router_store_segments Segments that the node holds\n"
+      "# TYPE ember_router_store_segments gauge\n";
+  for (const StoreReport& s : stores) {
+    *out += fmt::format("ember_router_store_segments{{store=\"{}\"}} {}\n", s.address, s.segments);
+  }
+}
+
 // Ids are letters, digits and "._-".
 std::string LabelsOf(const ReplicaReport& r) {
   return r.rank ? fmt::format("replica=\"{}\",rank=\"{}\"", r.id, *r.rank)
@@ -129,12 +157,14 @@ std::string StatusReport::PrometheusText() const {
                       r.id, EjectionName(static_cast<Ejection>(i)), r.ejections[i]);
     }
   }
+  AppendStores(stores, &out);
   return out;
 }
 
 std::string StatusReport::Json() const {
-  std::vector<std::string> list;
+  std::vector<std::string> list, nodes;
   for (const ReplicaReport& r : replicas) list.push_back(ReplicaJson(r));
+  for (const StoreReport& s : stores) nodes.push_back(StoreJson(s));
   return http::JsonObject()
       .Add("version", EMBER_VERSION)
       .Add("default_policy", default_policy)
@@ -142,6 +172,7 @@ std::string StatusReport::Json() const {
       .Add("index_blocks", index_blocks)
       .Add("index_bytes", index_bytes)
       .AddRaw("replicas", http::JsonArray(list))
+      .AddRaw("stores", http::JsonArray(nodes))
       .ToString();
 }
 

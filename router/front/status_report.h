@@ -9,6 +9,7 @@
 
 #include "router/fleet/replica_set.h"
 #include "router/index/prefix_index.h"
+#include "router/stores/store_feed.h"
 
 namespace ember::router {
 
@@ -38,12 +39,13 @@ struct StatusReport {
   uint64_t index_blocks = 0;
   uint64_t index_bytes = 0;
   std::vector<ReplicaReport> replicas;
+  std::vector<StoreReport> stores;  // nodes whose feeds are followed
 
   // On the router's loop thread.
   static StatusReport Of(const ReplicaSet& replicas, const PrefixIndex& index);
   std::string Json() const;
-  // What /metrics says of each replica. Made for each scrape, so that a replica that is gone leaves
-  // nothing behind.
+  // What /metrics says of the index, each replica and each store node. Made for each scrape, so
+  // that a replica that is gone leaves nothing behind.
   std::string PrometheusText() const;
 };
 

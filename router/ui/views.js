@@ -30,10 +30,13 @@ export function showReplicas(replicas) {
 }
 
 export function showHolds(status) {
-  const holders = status.holders ?? status.replicas.map((r) => ({ id: name(r), blocks: r.blocks_held, kind: "replica" }));
+  const holders = [
+    ...status.replicas.map((r) => ({ id: name(r), blocks: r.blocks_held, kind: "replica", note: "" })),
+    ...status.stores.map((x) => ({ id: `store ${x.address}`, blocks: x.segments, kind: "store", note: x.current ? "" : x.connected ? "still being told" : x.why })),
+  ];
   const most = Math.max(1, ...holders.map((x) => x.blocks));
   const list = holders.map((x) => h("div", { class: "hold" },
-    h("span", {}, x.id), bar(x.blocks, most, `${count(x.blocks)} blocks`, x.kind === "store" ? "remote" : "local"),
+    h("span", {}, x.id, h("span", { class: "sub" }, x.note)), bar(x.blocks, most, `${count(x.blocks)} ${x.kind === "store" ? "segments" : "blocks"}`, x.kind === "store" ? "remote" : "local"),
     h("span", { class: "number" }, count(x.blocks))));
   $("holds").replaceChildren(
     h("p", { class: "dim" }, `${count(status.index_blocks)} blocks known, ${bytes(status.index_bytes ?? 0)} of memory`), ...list);

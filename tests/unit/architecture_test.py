@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "router/stores": ["proto", "client/http", "client/feed", "router/index"],
     "router/ui": [],
     "router/front": ["proto", "client/http", "router/estimate", "router/policy", "router/index", "router/fleet", "router/tokenize",
-                     "router/telemetry", "router/ui"],
+                     "router/telemetry", "router/stores", "router/ui"],
     "router": ["proto", "client/http", "router"],
 }
 
