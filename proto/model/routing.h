@@ -53,10 +53,10 @@ struct Replica {
   double load_tail_tokens_per_ms = 0;  // of the slowest tenth of loads; 0: unknown
   double copy_tokens_per_ms = 0;       // from its own host memory or disk; 0: unknown
   ReplicaCache cache;
-  double recent_requests = 0;  // sent to it by us, each fading over some seconds
+  double requests_per_ms = 0;  // sent to it by us, lately
   uint32_t in_flight = 0;      // our own requests not yet in its report
   uint64_t in_flight_prefill_tokens = 0;
-  double own_prefill_ms = 0;      // what all our requests there still have to load and compute
+  double backlog_ms = 0;          // prefill ahead of a new request: ours, and others' as reported
   double typical_prefill_ms = 0;  // of a request's own load and prefill, lately; 0: unknown
   uint32_t tokens_per_block = 0;
 };
@@ -72,16 +72,18 @@ inline const char* RouteName(Route r) {
   return r == Route::kLocal ? "local" : r == Route::kRemote ? "remote" : "recompute";
 }
 
-// What one candidate would cost, part by part. total = queue + load + prefill + tail + displacement
-// is what is compared; ttft = queue + load + prefill is what is predicted.
+// What one candidate would cost, part by part. ttft = queue + load + prefill is what is predicted;
+// total = ttft + tail + displacement - exploration + crowding is what is compared.
 struct CandidateCost {
   std::string replica;
   std::optional<uint32_t> rank;
   double queue_ms = 0;
   double load_ms = 0;  // from the store, and from its own slower tiers
   double prefill_ms = 0;
-  double tail_ms = 0;          // what a slow load would add, by its share of risk
-  double displacement_ms = 0;  // work lost by what is evicted for it; negative: work gained
+  double tail_ms = 0;          // for the risk of a slow load
+  double displacement_ms = 0;  // work lost later by what is evicted for it
+  double exploration_ms = 0;   // work gained later by what is learned and becomes warm
+  double crowding_ms = 0;      // what those who come after it wait for its work
   double total_ms = 0;
   double ttft_ms = 0;
   uint32_t local_tokens = 0;   // of the replica's own, slower tiers counted, that it would use

@@ -8,6 +8,8 @@ namespace {
 constexpr double kNewestWeight = 0.1;  // in the moving average of prefill times
 // A load shorter than this measures a round trip, not a rate.
 constexpr uint64_t kMinLoadedTokens = 64;
+// A report can contain a request that was sent this long before it arrived.
+constexpr Duration kReportDelay = milliseconds(20);
 
 }  // namespace
 
@@ -58,11 +60,22 @@ void ReplicaEstimate::Learn(const ReplyTokens& tokens, double prefill_ms, TimePo
   load_ms_per_token_.Add(load_ms / static_cast<double>(tokens.loaded));
 }
 
+void ReplicaEstimate::OnReport(uint32_t waiting, TimePoint now) {
+  const auto ours =
+      static_cast<uint64_t>(std::count_if(waiting_.begin(), waiting_.end(), [&](const auto& f) {
+        return f.second.sent + kReportDelay <= now;
+      }));
+  others_ms_ =
+      static_cast<double>(waiting - std::min<uint64_t>(waiting, ours)) * typical_prefill_ms_;
+  reported_ = now;
+}
+
 double ReplicaEstimate::BacklogMs(TimePoint now) const {
-  if (waiting_.empty()) return 0;
+  const double others_ms = std::max(0.0, others_ms_ - ToMilliseconds(now - reported_));
+  if (waiting_.empty()) return others_ms;
   const Flight& oldest = waiting_.begin()->second;
   const double served_ms = ToMilliseconds(now - ServedSince(oldest));
-  return std::max(0.0, waiting_ms_ - std::clamp(served_ms, 0.0, oldest.expected_ms));
+  return others_ms + std::max(0.0, waiting_ms_ - std::clamp(served_ms, 0.0, oldest.expected_ms));
 }
 
 void ReplicaEstimate::Describe(TimePoint now, bool has_agent, Replica* view) const {
@@ -76,9 +89,9 @@ void ReplicaEstimate::Describe(TimePoint now, bool has_agent, Replica* view) con
   if (load_ms_per_token_.size() > 0) {
     view->load_tail_tokens_per_ms = 1 / load_ms_per_token_.Quantile(0.9);
   }
-  view->own_prefill_ms = BacklogMs(now);
+  view->backlog_ms = BacklogMs(now);
   view->typical_prefill_ms = typical_prefill_ms_;
-  view->recent_requests = requests_.At(now);
+  view->requests_per_ms = requests_.PerMs(now);
   const double prompt = prompt_tokens_.At(now), cached = cached_tokens_.At(now);
   view->cache.reuse = prompt > 0 ? cached / prompt : 0;
   view->cache.churn_tokens_per_ms = prompt_tokens_.PerMs(now) - cached_tokens_.PerMs(now);

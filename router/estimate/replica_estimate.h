@@ -38,7 +38,11 @@ class ReplicaEstimate {
   // The reply ended, or never came. `tokens`: nothing when the reply did not say.
   void OnEnd(FlightNumber flight, const std::optional<ReplyTokens>& tokens, TimePoint now);
 
-  // What is ahead of a request that is sent now, in ms of prefill.
+  // The engine, which other routers may use as well, reports so many requests without a first token.
+  void OnReport(uint32_t waiting, TimePoint now);
+
+  // What is ahead of a request that is sent now, in ms of prefill: of ours what was predicted, of
+  // others' requests, as the last report counted them, our typical one.
   double BacklogMs(TimePoint now) const;
   // Fills in what is known here: prefill model (unless the replica's agent has told its own), load
   // rates, backlog, cache use. The rest of `view` stays.
@@ -60,13 +64,15 @@ class ReplicaEstimate {
   Flights answering_;      // have it
   double waiting_ms_ = 0;  // sum of expected_ms of waiting_
   TimePoint last_first_token_;
+  double others_ms_ = 0;  // at the last report
+  TimePoint reported_;
   FlightNumber next_ = 1;
   PrefillFit prefill_;
   QuantileWindow load_ms_per_token_{64};
   double typical_prefill_ms_ = 0;
   DecayingSum requests_{seconds(10)};
-  DecayingSum prompt_tokens_{seconds(30)};
-  DecayingSum cached_tokens_{seconds(30)};
+  DecayingSum prompt_tokens_{seconds(10)};
+  DecayingSum cached_tokens_{seconds(10)};
 };
 
 }  // namespace ember::router

@@ -46,7 +46,8 @@ RoutingDecision CacheAwarePolicy::Decide(const PolicyInput& input) const {
   }
   std::vector<CandidateCost> costs;
   costs.reserve(input.candidates.size());
-  for (const Candidate& c : input.candidates) costs.push_back(CostOf(c, input));
+  const CostModel model(input);
+  for (const Candidate& c : input.candidates) costs.push_back(model.Of(c));
   const double best =
       std::min_element(costs.begin(), costs.end(), [](const auto& a, const auto& b) {
         return a.total_ms < b.total_ms;

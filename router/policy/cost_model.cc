@@ -1,6 +1,9 @@
 #include "router/policy/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
 
 #include "router/policy/load.h"
 
@@ -9,17 +12,37 @@ namespace {
 
 // Used until a replica has finished requests of its own.
 constexpr double kDefaultServiceMs = 1000;
+// From a replica's host memory, until it is measured: 5 GB/s for 100 kB a token.
+constexpr double kDefaultCopyTokensPerMs = 50;
+constexpr double kTailWeight = 0.5;
+// Of a match being evicted before the request runs: in a long queue others ask for it meanwhile.
+constexpr double kMaxRisk = 0.5;
+// What is evicted is the least recently used: at mean churn a quarter of it would have been asked
+// for again, as often as other tokens are. A replica with k times the churn throws out what was
+// used k times more recently, and near that quarter the chance grows with about its fourth power.
+constexpr double kLastUsedShare = 0.25;
+constexpr double kChurnPower = 4;
+// Of the time to compute a prefix that others share already, when there is free memory for it.
+constexpr double kWarmingWorth = 1.0;
+// Of a request's prefill at a replica of unknown speed.
+constexpr double kLearningWorth = 0.5;
+
+// What an agent's report says is ahead. The model is not linear in a request's length, so the
+// tokens are costed as those of equal requests.
+double ReportedMs(const Replica& r, uint64_t requests) {
+  const double tokens = static_cast<double>(r.load.pending_prefill_tokens) +
+                        static_cast<double>(r.in_flight_prefill_tokens);
+  if (requests == 0 || tokens <= 0) return 0;
+  const double share = tokens / static_cast<double>(requests);
+  return static_cast<double>(requests) *
+         (r.prefill.PredictMs(static_cast<uint64_t>(share), 0) - r.prefill.base_ms);
+}
 
 double QueueMs(const Candidate& candidate) {
   const Replica& r = *candidate.replica;
-  const uint64_t requests = LoadOf(r);
-  if (requests == 0) return 0;
-  // The model is not linear in a request's length, so the backlog is costed as equal requests.
-  const double tokens = static_cast<double>(r.load.pending_prefill_tokens) +
-                        static_cast<double>(r.in_flight_prefill_tokens);
-  const double share = tokens / static_cast<double>(requests);
-  double ms = static_cast<double>(requests) *
-              r.prefill.PredictMs(static_cast<uint64_t>(std::max(share, 0.0)), 0);
+  const uint64_t requests = RequestsAt(r);
+  // Both look at the same queue, one from each end, and each may have missed something.
+  double ms = std::max(r.backlog_ms, ReportedMs(r, requests));
   if (const uint64_t slots = r.load.slots_total; slots > 0 && requests >= slots) {
     // Slots come free one after the other, `slots` of them in a request's mean time.
     const double service = candidate.service_ms > 0 ? candidate.service_ms : kDefaultServiceMs;
@@ -28,36 +51,131 @@ double QueueMs(const Candidate& candidate) {
   return ms;
 }
 
+double RiskOfEviction(const Replica& r, double wait_ms) {
+  if (r.cache.capacity_tokens == 0) return 0;
+  return std::min(kMaxRisk, r.cache.churn_tokens_per_ms * wait_ms /
+                                static_cast<double>(r.cache.capacity_tokens));
+}
+
+// What one token that is lost costs when it is asked for again.
+double WorthOfToken(const Replica& r, const PrefillModel& prefill, uint64_t prompt_tokens) {
+  const double compute_ms =
+      prefill.linear_ms + prefill.context_ms * static_cast<double>(prompt_tokens) / 2;
+  return r.load_tokens_per_ms > 0 ? std::min(compute_ms, 1 / r.load_tokens_per_ms) : compute_ms;
+}
+
 }  // namespace
 
-CandidateCost CostOf(const Candidate& candidate, const PolicyInput& input) {
+CostModel::CostModel(const PolicyInput& input) : input_(input) {
+  std::vector<uint64_t> matches;
+  std::vector<const PrefillModel*> known;
+  double requests_per_ms = 0, wait_ms = 0;
+  for (const Candidate& c : input.candidates) {
+    matches.push_back(c.match.device_tokens);
+    mean_churn_ += c.replica->cache.churn_tokens_per_ms;
+    requests_per_ms += c.replica->requests_per_ms;
+    wait_ms += QueueMs(c) + c.replica->typical_prefill_ms;
+    if (c.replica->prefill_known) known.push_back(&c.replica->prefill);
+  }
+  const auto n = static_cast<double>(input.candidates.size());
+  mean_churn_ /= n;
+  behind_ = requests_per_ms / n * (wait_ms / n);
+  std::sort(matches.begin(), matches.end(), std::greater<>());
+  longest_tokens_ = matches.front();
+  if (matches.size() > 1) shared_tokens_ = matches[1];
+  if (known.empty()) return;
+  const auto middle = known.begin() + static_cast<ptrdiff_t>(known.size() / 2);
+  std::nth_element(known.begin(), middle, known.end(), [&](const auto* a, const auto* b) {
+    return a->PredictMs(input.prompt_tokens, 0) < b->PredictMs(input.prompt_tokens, 0);
+  });
+  typical_ = **middle;
+}
+
+CandidateCost CostModel::Of(const Candidate& candidate) const {
   const Replica& r = *candidate.replica;
+  const PrefillModel& prefill = r.prefill_known || !typical_ ? r.prefill : *typical_;
   CandidateCost cost{.replica = r.id, .rank = r.rank, .queue_ms = QueueMs(candidate)};
+  ChooseLoad(candidate, prefill, &cost);
+  AddDisplacement(r, prefill, &cost);
+  if (!r.prefill_known && typical_) cost.exploration_ms += kLearningWorth * cost.prefill_ms;
+  cost.crowding_ms = behind_ * (cost.prefill_ms + cost.displacement_ms - cost.exploration_ms);
+  cost.ttft_ms = cost.queue_ms + cost.load_ms + cost.prefill_ms;
+  cost.total_ms =
+      cost.ttft_ms + cost.tail_ms + cost.displacement_ms - cost.exploration_ms + cost.crowding_ms;
+  return cost;
+}
+
+void CostModel::ChooseLoad(const Candidate& candidate, const PrefillModel& prefill,
+                           CandidateCost* cost) const {
+  const Replica& r = *candidate.replica;
+  const uint64_t prompt = input_.prompt_tokens;
   // The last token is always computed: its logits are the answer's first.
-  const uint64_t usable = input.prompt_tokens > 0 ? input.prompt_tokens - 1 : 0;
-  uint64_t local = std::min<uint64_t>(candidate.match.device_tokens, usable);
-  if (local < kMinMatchTokens) local = 0;
-  const auto prefill_from = [&](uint64_t context) {
-    return r.prefill.PredictMs(input.prompt_tokens - std::min(context, input.prompt_tokens),
-                               context);
+  const uint64_t usable = prompt > 0 ? prompt - 1 : 0;
+  const auto held = [&](uint64_t tokens) {
+    tokens = std::min(tokens, usable);
+    if (tokens < kMinMatchTokens) return uint64_t{0};
+    const double left = 1 - RiskOfEviction(r, cost->queue_ms);
+    return static_cast<uint64_t>(static_cast<double>(tokens) * left);
   };
-  cost.local_tokens = static_cast<uint32_t>(local);
-  cost.prefill_ms = prefill_from(local);
-  // Each token loaded saves prefill_linear + prefill_context * (its position), which grows along
+  const uint64_t device = held(candidate.match.device_tokens);
+  const uint64_t tiers = std::max(device, held(candidate.match.any_tier_tokens));
+  const uint64_t stored = r.load_tokens_per_ms > 0 ? std::min(input_.store_tokens, usable) : 0;
+  const double copy = r.copy_tokens_per_ms > 0 ? r.copy_tokens_per_ms : kDefaultCopyTokensPerMs;
+  const double tail =
+      std::min(r.load_tail_tokens_per_ms > 0 ? r.load_tail_tokens_per_ms : r.load_tokens_per_ms,
+               r.load_tokens_per_ms);
+  double least = 0;
+  // Each token copied or loaded saves linear_ms + context_ms * (its position), which grows along
   // the prompt, and costs the same everywhere: so the minimum is at nothing or at everything.
-  const uint64_t stored = std::min(input.store_tokens, usable);
-  if (stored > local && r.load_tokens_per_ms > 0) {
-    const double load_ms = static_cast<double>(stored - local) / r.load_tokens_per_ms;
-    const double prefill_ms = prefill_from(stored);
-    if (load_ms + prefill_ms < cost.prefill_ms) {
-      cost.load_ms = load_ms;
-      cost.prefill_ms = prefill_ms;
-      cost.remote_tokens = static_cast<uint32_t>(stored - local);
+  for (const uint64_t local : {device, tiers}) {
+    for (const uint64_t context : {local, std::max(local, stored)}) {
+      const double copied = static_cast<double>(local - device);
+      const double loaded = static_cast<double>(context - local);
+      const double load_ms = copied / copy + (loaded > 0 ? loaded / r.load_tokens_per_ms : 0);
+      const double tail_ms =
+          loaded > 0 ? kTailWeight * loaded * (1 / tail - 1 / r.load_tokens_per_ms) : 0;
+      const double prefill_ms = prefill.PredictMs(prompt - std::min(context, prompt), context);
+      const double sum = load_ms + tail_ms + prefill_ms;
+      if (local == device && context == device) {
+        least = sum;
+      } else if (sum >= least) {
+        continue;
+      }
+      least = sum;
+      cost->load_ms = load_ms;
+      cost->tail_ms = tail_ms;
+      cost->prefill_ms = prefill_ms;
+      cost->local_tokens = static_cast<uint32_t>(local);
+      cost->remote_tokens = static_cast<uint32_t>(context - local);
     }
   }
-  cost.ttft_ms = cost.queue_ms + cost.load_ms + cost.prefill_ms;
-  cost.total_ms = cost.ttft_ms;
-  return cost;
+}
+
+void CostModel::AddDisplacement(const Replica& r, const PrefillModel& prefill,
+                                CandidateCost* cost) const {
+  const ReplicaCache& cache = r.cache;
+  const uint64_t local = cost->local_tokens;
+  const auto fresh = static_cast<double>(input_.prompt_tokens - local);
+  const double worth = WorthOfToken(r, prefill, input_.prompt_tokens);
+  double evicted = 0;
+  if (cache.capacity_tokens > 0) {
+    const double room = static_cast<double>(cache.capacity_tokens) * (1 - r.load.kv_usage) -
+                        static_cast<double>(cache.held_tokens);
+    evicted = std::max(0.0, fresh - std::max(0.0, room));
+  }
+  if (evicted > 0) {
+    const double churn = mean_churn_ > 0 ? cache.churn_tokens_per_ms / mean_churn_ : 1;
+    const double chance = std::min(1.0, kLastUsedShare * std::pow(churn, kChurnPower));
+    // What one other replica alone holds is a conversation's own: it moves, and leaves a copy
+    // behind that takes room from what would be asked for.
+    const uint64_t kept = std::max(local, shared_tokens_);
+    const auto abandoned = static_cast<double>(longest_tokens_ - std::min(kept, longest_tokens_));
+    cost->displacement_ms = (evicted * chance + abandoned) * cache.reuse * worth;
+  }
+  // What several hold is asked for by many: it will be asked for here.
+  const auto shared = static_cast<double>(shared_tokens_ - std::min(local, shared_tokens_));
+  if (cost->queue_ms > 0) return;
+  cost->exploration_ms = kWarmingWorth * std::min(shared, fresh - evicted) * worth;
 }
 
 }  // namespace ember::router

@@ -1,10 +1,16 @@
-// Cost model: the predicted time to first token of one request at one replica, in ms. A pure
-// function, any thread.
+// CostModel: the predicted cost of one request at each of its candidates, in ms. A pure function of
+// a PolicyInput; any thread. router/policy/README.md derives each term.
 //
-//   queue   = prefill of the tokens ahead of it + waiting for a slot when none is free
-//   load    = tokens of the store's prefix beyond the replica's own / its measured rate
-//   prefill = what is left, after that much context
+//   queue        = prefill ahead of it + waiting for a slot when none is free
+//   load         = tokens of the replica's slower tiers and of the store's prefix beyond its own,
+//                  over their measured rates, when that takes less than computing them
+//   prefill      = what is left, after that much context
+//   tail         = half of what the slowest tenth of loads takes longer
+//   displacement = tokens evicted for it * chance that they are asked for again * time to recompute
+//   exploration  = what a shared prefix in free memory and a replica's first replies are worth
 #pragma once
+
+#include <optional>
 
 #include "router/policy/policy.h"
 
@@ -14,6 +20,26 @@ namespace ember::router {
 // template's first tokens.
 inline constexpr uint64_t kMinMatchTokens = 64;
 
-CandidateCost CostOf(const Candidate& candidate, const PolicyInput& input);
+class CostModel {
+ public:
+  // `input` must outlive it.
+  explicit CostModel(const PolicyInput& input);
+
+  CandidateCost Of(const Candidate& candidate) const;
+
+ private:
+  // The cheapest way to the prompt's state: fills in load, prefill, tail and tokens.
+  void ChooseLoad(const Candidate& candidate, const PrefillModel& prefill,
+                  CandidateCost* cost) const;
+  void AddDisplacement(const Replica& replica, const PrefillModel& prefill,
+                       CandidateCost* cost) const;
+
+  const PolicyInput& input_;
+  std::optional<PrefillModel> typical_;  // of the candidates whose own is known
+  double mean_churn_ = 0;
+  double behind_ = 0;            // requests that will wait for what is computed now
+  uint64_t longest_tokens_ = 0;  // of the candidates' matches
+  uint64_t shared_tokens_ = 0;   // that at least two candidates hold
+};
 
 }  // namespace ember::router

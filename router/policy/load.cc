@@ -4,15 +4,19 @@
 
 namespace ember::router {
 
-uint64_t LoadOf(const Replica& replica) {
+uint64_t RequestsAt(const Replica& replica) {
   return uint64_t{replica.load.running} + replica.load.waiting + replica.in_flight;
 }
 
+double LoadOf(const Replica& replica) {
+  return static_cast<double>(RequestsAt(replica)) / replica.weight;
+}
+
 size_t LeastLoaded(std::span<const Candidate> candidates, uint64_t draw) {
-  uint64_t least = std::numeric_limits<uint64_t>::max();
+  double least = std::numeric_limits<double>::max();
   size_t equals = 0;
   for (const Candidate& c : candidates) {
-    const uint64_t load = LoadOf(*c.replica);
+    const double load = LoadOf(*c.replica);
     if (load < least) {
       least = load;
       equals = 0;
@@ -23,6 +27,17 @@ size_t LeastLoaded(std::span<const Candidate> candidates, uint64_t draw) {
   for (size_t i = 0;; ++i) {
     if (LoadOf(*candidates[i].replica) == least && skip-- == 0) return i;
   }
+}
+
+size_t DrawnByWeight(std::span<const Candidate> candidates, uint64_t draw) {
+  double total = 0;
+  for (const Candidate& c : candidates) total += c.replica->weight;
+  double point = static_cast<double>(draw >> 11) / 0x1p53 * total;
+  for (size_t i = 0; i + 1 < candidates.size(); ++i) {
+    point -= candidates[i].replica->weight;
+    if (point < 0) return i;
+  }
+  return candidates.size() - 1;
 }
 
 RoutingDecision DecisionFor(const Policy& policy, const PolicyInput& input, size_t index,

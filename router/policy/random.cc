@@ -5,7 +5,7 @@
 namespace ember::router {
 
 RoutingDecision RandomPolicy::Decide(const PolicyInput& input) const {
-  return DecisionFor(*this, input, input.draw % input.candidates.size(), "draw");
+  return DecisionFor(*this, input, DrawnByWeight(input.candidates, input.draw), "draw");
 }
 
 }  // namespace ember::router

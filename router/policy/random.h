@@ -1,4 +1,4 @@
-// RandomPolicy: any candidate, evenly.
+// RandomPolicy: any candidate, as likely as its weight says.
 #pragma once
 
 #include "router/policy/policy.h"

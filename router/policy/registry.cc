@@ -5,6 +5,7 @@
 
 #include "router/policy/cache_aware.h"
 #include "router/policy/least_loaded.h"
+#include "router/policy/power_of_two.h"
 #include "router/policy/prefix.h"
 #include "router/policy/random.h"
 #include "router/policy/round_robin.h"
@@ -16,11 +17,12 @@ std::span<const Policy* const> AllPolicies() {
   static const RoundRobinPolicy round_robin;
   static const RandomPolicy random;
   static const LeastLoadedPolicy least_loaded;
+  static const PowerOfTwoPolicy power_of_two;
   static const StickyPolicy sticky;
   static const PrefixPolicy prefix;
   static const CacheAwarePolicy cache_aware;
-  static const std::array<const Policy*, 6> all = {&round_robin, &random, &least_loaded,
-                                                   &sticky,      &prefix, &cache_aware};
+  static const std::array<const Policy*, 7> all = {
+      &round_robin, &random, &least_loaded, &power_of_two, &sticky, &prefix, &cache_aware};
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "router/policy/sticky.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -12,41 +13,53 @@ namespace {
 
 // A replica takes a conversation as long as it stays within this much of the mean load (Mirrokni,
 // Thorup, Zadimoghaddam, "Consistent hashing with bounded loads", 2016) or has a free slot.
-constexpr uint64_t kBoundPercent = 125;
+constexpr double kBound = 1.25;
+// A few requests above the mean are chance, not a hot spot.
+constexpr double kSlack = 4;
 
 // Highest random weight: each replica's own hash of the id, so that a replica's coming or going
-// changes only the conversations that it wins or won.
-uint64_t WeightOf(std::string_view conversation, const std::string& replica) {
+// changes only the conversations that it wins or won. -weight/ln(u) makes its chance its weight's
+// share (Schindelhauer, Schomaker, "Weighted distributed hash tables", 2005).
+double ScoreOf(std::string_view conversation, const Replica& replica) {
   std::string key;
-  key.reserve(conversation.size() + 1 + replica.size());
-  key.append(replica).push_back('\0');
+  key.reserve(conversation.size() + replica.id.size() + 16);
+  key.append(replica.id).push_back('\0');
+  if (replica.rank) key.append(std::to_string(*replica.rank)).push_back('\0');
   key.append(conversation);
-  return Xxh3Of64(AsBytes(key));
+  const double u = (static_cast<double>(Xxh3Of64(AsBytes(key)) >> 11) + 0.5) / 0x1p53;
+  return -replica.weight / std::log(u);
 }
 
-uint64_t BoundOf(std::span<const Candidate> candidates) {
-  uint64_t total = 1;  // the request itself
-  for (const Candidate& c : candidates) total += LoadOf(*c.replica);
-  const uint64_t n = candidates.size() * 100;
-  return (total * kBoundPercent + n - 1) / n;
+// Of a replica of weight 1, in requests.
+double BoundOf(std::span<const Candidate> candidates) {
+  double requests = 1;  // the request itself
+  double weight = 0;
+  for (const Candidate& c : candidates) {
+    requests += static_cast<double>(RequestsAt(*c.replica));
+    weight += c.replica->weight;
+  }
+  const double mean = requests / weight;
+  return std::max(std::ceil(kBound * mean), mean + kSlack);
 }
 
 }  // namespace
 
 RoutingDecision StickyPolicy::Decide(const PolicyInput& input) const {
   if (input.conversation_id.empty()) {
-    return DecisionFor(*this, input, input.draw % input.candidates.size(), "no_conversation_id");
+    return DecisionFor(*this, input, DrawnByWeight(input.candidates, input.draw),
+                       "no_conversation_id");
   }
-  std::vector<std::pair<uint64_t, size_t>> order;
+  std::vector<std::pair<double, size_t>> order;
   order.reserve(input.candidates.size());
   for (size_t i = 0; i < input.candidates.size(); ++i) {
-    order.emplace_back(WeightOf(input.conversation_id, input.candidates[i].replica->id), i);
+    order.emplace_back(ScoreOf(input.conversation_id, *input.candidates[i].replica), i);
   }
   std::sort(order.begin(), order.end(), std::greater<>());
-  const uint64_t bound = BoundOf(input.candidates);
-  for (const auto& [weight, i] : order) {
+  const double bound = BoundOf(input.candidates);
+  for (const auto& [score, i] : order) {
     const Replica& replica = *input.candidates[i].replica;
-    if (LoadOf(replica) + 1 > std::max<uint64_t>(bound, replica.load.slots_total)) continue;
+    const auto then = static_cast<double>(RequestsAt(replica) + 1);
+    if (then > std::max<double>(bound * replica.weight, replica.load.slots_total)) continue;
     if (i == order.front().second) return DecisionFor(*this, input, i, "conversation");
     return DecisionFor(*this, input, i,
                        "conversation_overflow: its replica " +

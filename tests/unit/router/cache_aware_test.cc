@@ -14,6 +14,10 @@ RoutingDecision Decide(const PolicyInput& input) {
   return FindPolicy("cache_aware")->Decide(input);
 }
 
+CandidateCost CostOfFirst(PolicyFixture& f, const PolicyInput& input) {
+  return CostModel(input).Of(f.at(0));
+}
+
 struct TwoReplicas : PolicyFixture {
   Replica& warm = Add("warm");
   Replica& cold = Add("cold");
@@ -75,7 +79,7 @@ TEST(CacheAware, LoadsOnlyWhatIsBeyondTheLocalMatch) {
   PolicyFixture f;
   f.Add("r").load_tokens_per_ms = 10;
   f.at(0).match.device_tokens = 640;
-  const CandidateCost c = CostOf(f.at(0), f.Prompt(1000, 960));
+  const CandidateCost c = CostOfFirst(f, f.Prompt(1000, 960));
   EXPECT_EQ(c.local_tokens, 640u);
   EXPECT_EQ(c.remote_tokens, 320u);
   EXPECT_DOUBLE_EQ(c.load_ms, 32);
@@ -93,7 +97,7 @@ TEST(CacheAware, LoadingEverythingOrNothingIsTheMinimum) {
     r.load_tokens_per_ms = 0.01 + static_cast<double>(random.Next() % 1000) / 100;
     const uint64_t prompt = 200 + random.Next() % 400, stored = random.Next() % prompt;
     f.at(0).match.device_tokens = static_cast<uint32_t>(random.Next() % 200);
-    const CandidateCost c = CostOf(f.at(0), f.Prompt(prompt, stored));
+    const CandidateCost c = CostOfFirst(f, f.Prompt(prompt, stored));
     const uint64_t local =
         f.at(0).match.device_tokens < kMinMatchTokens ? 0 : f.at(0).match.device_tokens;
     double least = r.prefill.PredictMs(prompt - local, local);
@@ -117,10 +121,10 @@ TEST(CacheAware, WaitingForASlotCosts) {
   TwoReplicas f;
   f.warm.load = {.slots_total = 2, .running = 2, .waiting = 1};
   f.at(0).service_ms = 3000;
-  const CandidateCost c = CostOf(f.at(0), f.Prompt(1000));
+  const CandidateCost c = CostOfFirst(f, f.Prompt(1000));
   EXPECT_DOUBLE_EQ(c.queue_ms, 2 * 3000 / 2.0);  // two must end, one each 1500 ms
   f.warm.load = {.slots_total = 2, .running = 1};
-  EXPECT_DOUBLE_EQ(CostOf(f.at(0), f.Prompt(1000)).queue_ms, 0);
+  EXPECT_DOUBLE_EQ(CostOfFirst(f, f.Prompt(1000)).queue_ms, 0);
 }
 
 TEST(CacheAware, ColdPromptsSpreadByLoadThoughTheModelsDifferByNoise) {
@@ -151,10 +155,10 @@ TEST(CacheAware, AMatchLongerThanThePromptIsClamped) {
   PolicyFixture f;
   f.Add("r");
   f.at(0).match.device_tokens = 1000;
-  const CandidateCost c = CostOf(f.at(0), f.Prompt(128, 4000));
+  const CandidateCost c = CostOfFirst(f, f.Prompt(128, 4000));
   EXPECT_EQ(c.local_tokens, 127u);
   EXPECT_DOUBLE_EQ(c.total_ms, 5);
-  EXPECT_DOUBLE_EQ(CostOf(f.at(0), f.Prompt(0)).total_ms, 0);
+  EXPECT_DOUBLE_EQ(CostOfFirst(f, f.Prompt(0)).total_ms, 0);
 }
 
 TEST(CacheAware, HotPrefixSpreadsThroughTheStore) {

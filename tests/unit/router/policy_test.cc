@@ -18,7 +18,7 @@ PolicyFixture Fleet(int n) {
 
 TEST(Policy, RegistryKnowsEachByItsOwnNameAndNothingElse) {
   for (const Policy* p : AllPolicies()) EXPECT_EQ(FindPolicy(p->name()), p);
-  EXPECT_EQ(AllPolicies().size(), 6u);
+  EXPECT_EQ(AllPolicies().size(), 7u);
   EXPECT_EQ(FindPolicy("cache-aware"), nullptr);
   EXPECT_EQ(FindPolicy(""), nullptr);
 }
@@ -75,6 +75,72 @@ TEST(Policy, LeastLoadedCountsOwnAndReportedWorkAndSpreadsEquals) {
   EXPECT_EQ(count.count("r1"), 0u);
   EXPECT_NEAR(count["r2"], 500, 100);
   EXPECT_NEAR(count["r3"], 500, 100);
+}
+
+std::map<std::string, int> Choices(const PolicyFixture& f, const char* policy, int n) {
+  SeededRandom random(11);
+  std::map<std::string, int> count;
+  for (int i = 0; i < n; ++i) {
+    PolicyInput input = f.Input();
+    input.draw = random.Next();
+    input.turn = static_cast<uint64_t>(i);
+    const std::string conversation = "c" + std::to_string(i);
+    input.conversation_id = conversation;
+    ++count[FindPolicy(policy)->Decide(input).replica];
+  }
+  return count;
+}
+
+TEST(Policy, PowerOfTwoNeverTakesTheBusierAndEachPairIsAsLikely) {
+  PolicyFixture f = Fleet(4);
+  for (size_t i = 0; i < 4; ++i) {
+    const_cast<Replica*>(f.at(i).replica)->load.running = static_cast<uint32_t>(i);
+  }
+  // r1 wins its 3 of 6 pairs, r2 two, r3 one.
+  const auto count = Choices(f, "power_of_two", 6000);
+  EXPECT_EQ(count.count("r4"), 0u);
+  EXPECT_NEAR(count.at("r1"), 3000, 150);
+  EXPECT_NEAR(count.at("r2"), 2000, 150);
+  EXPECT_NEAR(count.at("r3"), 1000, 150);
+}
+
+TEST(Policy, AReplicaOfTwiceTheWeightTakesTwiceAsMuch) {
+  PolicyFixture f = Fleet(3);
+  const_cast<Replica*>(f.at(1).replica)->weight = 2;
+  for (const char* policy : {"random", "sticky"}) {
+    EXPECT_NEAR(Choices(f, policy, 4000)["r2"], 2000, 200) << policy;
+  }
+  const_cast<Replica*>(f.at(0).replica)->in_flight = 3;
+  const_cast<Replica*>(f.at(1).replica)->in_flight = 3;
+  const_cast<Replica*>(f.at(2).replica)->in_flight = 2;
+  EXPECT_EQ(Choices(f, "least_loaded", 10)["r2"], 10);
+}
+
+TEST(Policy, ARankIsChosenLikeAReplicaAndIsOneThatTheReplicaHas) {
+  // A16: replicas of 2 and 4 ranks, the second's numbered from 2.
+  PolicyFixture f;
+  const std::map<std::string, std::pair<uint32_t, uint32_t>> ranks = {{"a", {0, 2}}, {"b", {2, 6}}};
+  for (const auto& [id, range] : ranks) {
+    for (uint32_t rank = range.first; rank < range.second; ++rank) f.Add(id).rank = rank;
+  }
+  SeededRandom random(3);
+  for (const Policy* policy : AllPolicies()) {
+    std::map<std::pair<std::string, uint32_t>, int> count;
+    for (int i = 0; i < 10000; ++i) {
+      PolicyInput input = f.Prompt(1000);
+      input.draw = random.Next();
+      input.turn = static_cast<uint64_t>(i);
+      const std::string conversation = "c" + std::to_string(i);
+      input.conversation_id = conversation;
+      const RoutingDecision d = policy->Decide(input);
+      ASSERT_TRUE(d.rank.has_value());
+      const auto [first, end] = ranks.at(d.replica);
+      ASSERT_TRUE(*d.rank >= first && *d.rank < end) << policy->name();
+      ASSERT_EQ(f.at(d.candidate).replica->rank, d.rank);
+      ++count[{d.replica, *d.rank}];
+    }
+    EXPECT_EQ(count.size(), 6u) << policy->name() << ": a rank that nothing reaches";
+  }
 }
 
 std::string Sticky(const PolicyFixture& f, const std::string& conversation, uint64_t draw = 0) {
@@ -142,12 +208,24 @@ TEST(Sticky, AFreeSlotIsNeverOverTheBound) {
   EXPECT_EQ(Sticky(f, "x"), home);
 }
 
+TEST(Sticky, AFewRequestsAboveTheMeanAreNoHotSpot) {
+  PolicyFixture f = Fleet(4);
+  const std::string home = Sticky(f, "x");
+  for (size_t i = 0; i < 4; ++i) {
+    auto* r = const_cast<Replica*>(f.at(i).replica);
+    r->load.slots_total = 0;
+    if (r->id == home) r->in_flight = 3;
+  }
+  EXPECT_EQ(Sticky(f, "x"), home);
+}
+
 TEST(Sticky, WithoutAnIdItIsRandom) {
   PolicyFixture f = Fleet(2);
   std::map<std::string, int> count;
-  for (uint64_t draw = 0; draw < 1000; ++draw) ++count[Sticky(f, "", draw)];
-  EXPECT_EQ(count["r1"], 500);
-  EXPECT_EQ(count["r2"], 500);
+  SeededRandom random(2);
+  for (int i = 0; i < 1000; ++i) ++count[Sticky(f, "", random.Next())];
+  EXPECT_NEAR(count["r1"], 500, 100);
+  EXPECT_NEAR(count["r2"], 500, 100);
 }
 
 TEST(Prefix, LongestMatchThenLoad) {

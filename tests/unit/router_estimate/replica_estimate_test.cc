@@ -113,8 +113,8 @@ TEST(ReplicaEstimate, CountsThatContradictThemselvesTeachNothing) {
   const Replica view = Described(estimate, 100);
   EXPECT_FALSE(view.prefill_known);
   EXPECT_EQ(view.cache.reuse, 0);
-  EXPECT_GT(view.recent_requests, 3.9);
-  EXPECT_LT(Described(estimate, 60000).recent_requests, 0.1);
+  EXPECT_NEAR(view.requests_per_ms, 4.0 / 10000, 1e-5);
+  EXPECT_LT(Described(estimate, 60000).requests_per_ms, 1e-5);
 }
 
 }  // namespace
