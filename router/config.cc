@@ -18,7 +18,7 @@ constexpr const char* kFooter =
     "  cache_aware    least of queue + load from the store + prefill, in milliseconds\n"
     "  prefix         the longest prefix in a replica's own memory\n"
     "  sticky         by X-Conversation-Id, consistent hashing with bounded load\n"
-    "  least_loaded   fewest requests\n"
+    "  least_loaded   fewest requests; power_of_two: the less loaded of two drawn by chance\n"
     "  round_robin, random\n"
     "?sticky=0 on a request is random, ?sticky=1 is sticky. x-ember-pin: ID forces a replica.\n"
     "Replies say where they come from: x-ember-replica, x-ember-route (local, remote or "

@@ -38,7 +38,8 @@ class ReplicaEstimate {
   // The reply ended, or never came. `tokens`: nothing when the reply did not say.
   void OnEnd(FlightNumber flight, const std::optional<ReplyTokens>& tokens, TimePoint now);
 
-  // The engine, which other routers may use as well, reports so many requests without a first token.
+  // The engine, which other routers may use as well, reports so many requests without a first
+  // token.
   void OnReport(uint32_t waiting, TimePoint now);
 
   // What is ahead of a request that is sent now, in ms of prefill: of ours what was predicted, of

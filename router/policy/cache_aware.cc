@@ -25,10 +25,11 @@ std::string ReasonOf(const std::vector<CandidateCost>& costs, size_t chosen, siz
                      uint64_t prompt_tokens) {
   const CandidateCost& c = costs[chosen];
   std::string reason = fmt::format(
-      "{}: {:.1f} ms = queue {:.1f} + load {:.1f} + prefill {:.1f}; {} local and {} stored of {} "
-      "tokens",
+      "{}: {:.1f} ms = queue {:.1f} + load {:.1f} + prefill {:.1f} {:+.1f} for others; {} local "
+      "and "
+      "{} stored of {} tokens",
       ties > 1 ? "least_load_of_equals" : "lowest_cost", c.total_ms, c.queue_ms, c.load_ms,
-      c.prefill_ms, c.local_tokens, c.remote_tokens, prompt_tokens);
+      c.prefill_ms, c.total_ms - c.ttft_ms, c.local_tokens, c.remote_tokens, prompt_tokens);
   const CandidateCost* next = nullptr;
   for (size_t i = 0; i < costs.size(); ++i) {
     if (i != chosen && (next == nullptr || costs[i].total_ms < next->total_ms)) next = &costs[i];

@@ -136,12 +136,8 @@ void RunScenario(const Scenario& scenario, const Options& o) {
   }
 }
 
-}  // namespace
-}  // namespace ember::sim
-
-int main(int argc, char** argv) {
-  using namespace ember;  // NOLINT
-  sim::Options o;
+int Main(int argc, char** argv) {
+  Options o;
   CLI::App app("The router's policies on simulated fleets: JSON lines, medians of the seeds.");
   for (const router::Policy* p : router::AllPolicies()) o.policies.emplace_back(p->name());
   app.add_option("--scenario", o.scenarios,
@@ -161,18 +157,23 @@ int main(int argc, char** argv) {
   app.add_option("--report-ms", o.report_ms, "between two load reports");
   app.add_option("--cache-blocks", o.cache_blocks, "of a replica; 0: the scenario's");
   CLI11_PARSE(app, argc, argv);
-  std::vector<sim::Scenario> scenarios;
-  for (const std::string& trace : o.traces) scenarios.push_back(sim::ScenarioOfTrace(trace, o));
+  std::vector<Scenario> scenarios;
+  for (const std::string& trace : o.traces) scenarios.push_back(ScenarioOfTrace(trace, o));
   if (o.traces.empty()) {
-    for (const std::string& name : o.scenarios) scenarios.push_back(sim::ScenarioOf(name, o));
+    for (const std::string& name : o.scenarios) scenarios.push_back(ScenarioOf(name, o));
   }
-  for (sim::Scenario& s : scenarios) {
+  for (Scenario& s : scenarios) {
     s.fleet.routers = o.routers;
     s.fleet.report_ms = o.report_ms;
     s.fleet.engine.load_tokens_per_ms = o.store_tokens_per_ms;
     s.fleet.engine.slow_loads = o.slow_loads;
     if (o.cache_blocks > 0) s.fleet.engine.cache_blocks = o.cache_blocks;
-    sim::RunScenario(s, o);
+    RunScenario(s, o);
   }
   return 0;
 }
+
+}  // namespace
+}  // namespace ember::sim
+
+int main(int argc, char** argv) { return ember::sim::Main(argc, argv); }
