@@ -136,10 +136,11 @@ class Cluster:
 
     def store(self, name, memory="1GiB"):
         peers = ",".join(f"{n}=127.0.0.1:{p}" for n, p in self.stores.items())
-        self.ports[name + ".admin"] = self.ports.get(name + ".admin") or free_port()
+        for kind in (".admin", ".grpc"):
+            self.ports[name + kind] = self.ports.get(name + kind) or free_port()
         command = [str(BIN / "ember-store"), f"--node-id={name}", f"--peers={peers}"]
-        command += [f"--listen=127.0.0.1:{self.stores[name]}", f"--memory={memory}", "--grpc=off"]
-        command += [f"--admin=127.0.0.1:{self.ports[name + '.admin']}"]
+        command += [f"--listen=127.0.0.1:{self.stores[name]}", f"--memory={memory}"]
+        command += [f"--grpc=127.0.0.1:{self.ports[name + '.grpc']}", f"--admin=127.0.0.1:{self.ports[name + '.admin']}"]
         self._start(name, command)
 
     def agent(self, name, engine, stores=None, slot_dir=None, extra=()):
@@ -159,6 +160,7 @@ class Cluster:
         self.ports[name] = self.ports.get(name) or free_port()
         command = [str(BIN / "ember-router"), f"--listen=127.0.0.1:{self.ports[name]}"]
         command += ["--grpc=127.0.0.1:0", f"--policy={policy}"]
+        command += [f"--store=127.0.0.1:{self.ports[store + '.grpc']}" for store in self.stores]
         for agent in agents:
             http_port, grpc_port = self.ports[agent], self.ports[agent + ".grpc"]
             command += [f"--replica={agent},http=127.0.0.1:{http_port},grpc=127.0.0.1:{grpc_port}"]

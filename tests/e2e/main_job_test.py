@@ -104,6 +104,27 @@ class FailureTest(WithRouter):
         self.assertEqual(answer(again), expected)
         self.assertEqual(answer(self.ask(chat(2, QUESTION), RECOMPUTE)), expected)
 
+    def test_a_router_that_starts_learns_from_the_feeds_what_no_replica_holds(self):
+        """Also A17: nothing is presumed by a process that has just begun."""
+        self.start_all()
+        first = self.ask(chat(5, QUESTION), pin="a")
+        self.c.wait_pushed("a", first)
+        for name in ("engine-a", "a", "router"):
+            self.c.kill(name)
+        self.c.restart("router")
+        self.c.wait_healthy("router")
+        router = self.c.ports["router"]
+        wait_for("the feeds", lambda: all(s["current"] for s in call(router, "GET", "/admin/status").json["stores"]))
+        explained = call(router, "POST", "/admin/explain", chat(5, QUESTION)).json["request"]
+        self.assertEqual(explained["store_tokens"], first.json["usage"]["prompt_tokens"] // 64 * 64)
+        again = self.ask(chat(5, QUESTION))
+        self.assertEqual((again.headers["x-ember-replica"], again.route), ("b", "remote"))
+        self.assertEqual(answer(again), answer(first))
+        for name in self.c.stores:
+            self.c.kill(name)
+        wait_for("lost nodes to be forgotten", lambda: call(router, "GET", "/admin/status").json["stores"][0]["segments"] == 0)
+        self.assertEqual(call(router, "POST", "/admin/explain", chat(5, QUESTION)).json["request"]["store_tokens"], 0)
+
     def test_the_whole_store_lost_costs_only_time(self):
         self.start_all()
         expected = answer(self.ask(chat(3, QUESTION), pin="a"))
