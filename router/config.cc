@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "router/fleet_flags.h"
+#include "router/http_flags.h"
 #include "router/policy/registry.h"
 
 namespace ember::router {
@@ -25,7 +26,8 @@ constexpr const char* kFooter =
     "recompute),\n"
     "x-ember-cached-tokens, x-ember-predicted-ttft-ms, x-ember-request-id.\n"
     "\n"
-    "Besides /v1/*: /health, /metrics, /ui, /admin/status, /admin/explain?id=REQUEST_ID&n=COUNT.\n"
+    "Besides what goes to replicas: /health, /metrics, /ui, /admin/status,\n"
+    "/admin/explain?id=REQUEST_ID&n=COUNT.\n"
     "Port 0 takes any free one, and the line \"ready http=... grpc=...\" on stderr says which.\n"
     "\n"
     "Example:\n"
@@ -48,8 +50,7 @@ struct Flags {
   FleetFlags fleet;
   int max_retries = 2;
   size_t max_in_flight = 4096;
-  size_t max_connections = 10000;
-  size_t max_body_mib = 64;
+  HttpFlags http;
   size_t index_mib = 64;
   int connect_timeout_ms = 2000;
   int first_byte_timeout_ms = 600000;
@@ -79,10 +80,7 @@ void Declare(CLI::App& app, Flags& f) {
       ->check(CLI::Range(0, 16));
   option("--max-in-flight", f.max_in_flight, "requests under way; more get 429")
       ->check(CLI::Range(size_t{1}, size_t{1} << 20));
-  option("--max-connections", f.max_connections, "client connections; more get 503")
-      ->check(CLI::Range(size_t{1}, size_t{1} << 20));
-  option("--max-body-mib", f.max_body_mib, "largest request body; more gets 413")
-      ->check(CLI::Range(size_t{1}, size_t{1024}));
+  f.http.Declare(app);
   option("--index-mib", f.index_mib,
          "memory of the prefix index, which is about 48 B for each block that it knows")
       ->check(CLI::Range(size_t{1}, size_t{1} << 18));
@@ -130,8 +128,7 @@ Result<Config> Interpret(const Flags& f) {
   }
   s.server.host = listen->host;
   s.server.port = listen->port;
-  s.server.max_body_bytes = f.max_body_mib << 20;
-  s.server.max_connections = f.max_connections;
+  EMBER_RETURN_IF_ERROR(f.http.Interpret(&s));
   s.router.max_retries = f.max_retries;
   s.max_in_flight = f.max_in_flight;
   s.index_bytes = f.index_mib << 20;

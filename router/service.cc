@@ -58,7 +58,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
              .explain = &explain_,
              .telemetry = &telemetry_,
              .registry = &registry_},
-            telemetry_, metrics_, options_.max_in_flight,
+            telemetry_, metrics_, options_.max_in_flight, ServedPaths(options_.allowed_paths),
             options_.admin.on_door ? &admin_ : nullptr),
       prober_(loop_, pool_, replicas_,
               {.path = options_.health_path, .timeout = options_.health.probe_timeout}) {

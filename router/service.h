@@ -40,6 +40,7 @@ struct ServiceOptions {
   RouterOptions router;
   TelemetryOptions telemetry;
   size_t max_in_flight = 4096;
+  std::vector<std::string> allowed_paths;  // see ServedPaths
   size_t index_bytes = 64u << 20;
   size_t explained_requests = 512;
   HealthOptions health;

@@ -4,7 +4,25 @@
 
 namespace ember::http {
 
-std::string OpenAiError::Body() const {
+namespace {
+
+// Anthropic's names, where they are others.
+const char* AnthropicType(int status, const std::string& type) {
+  if (status == 413) return "request_too_large";
+  if (status == 504) return "timeout_error";
+  return type == "server_error" ? "api_error" : type.c_str();
+}
+
+}  // namespace
+
+std::string OpenAiError::Body(ErrorShape shape) const {
+  if (shape == ErrorShape::kAnthropic) {
+    std::string out = "{\"type\":\"error\",\"error\":{\"type\":";
+    AppendJsonString(&out, AnthropicType(status, type));
+    out += ",\"message\":";
+    AppendJsonString(&out, message);
+    return out + "}}";
+  }
   std::string out = "{\"error\":{\"message\":";
   AppendJsonString(&out, message);
   out += ",\"type\":";
@@ -19,7 +37,10 @@ std::string OpenAiError::Body() const {
   return out;
 }
 
-std::string OpenAiError::Events() const { return "data: " + Body() + "\n\ndata: [DONE]\n\n"; }
+std::string OpenAiError::Events(ErrorShape shape) const {
+  if (shape == ErrorShape::kAnthropic) return "event: error\ndata: " + Body(shape) + "\n\n";
+  return "data: " + Body() + "\n\ndata: [DONE]\n\n";
+}
 
 OpenAiError OpenAiError::ForHttpStatus(int status, std::string message, std::string code) {
   const char* type = "invalid_request_error";

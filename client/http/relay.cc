@@ -155,7 +155,8 @@ asio::awaitable<void> Relaying::Fail(Status why) {
   }
   OpenAiError error = OpenAiError::FromStatus(why);
   error.code = "upstream_failed";
-  Status told = co_await writer_.Write(std::string(tail_.Repair()) + error.Events());
+  Status told =
+      co_await writer_.Write(std::string(tail_.Repair()) + error.Events(writer_.error_shape()));
   if (told.ok()) told = co_await writer_.End();
   if (!told.ok()) outcome_.end = RelayEnd::kClientGone;
 }

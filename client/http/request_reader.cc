@@ -140,8 +140,8 @@ bool RequestReader::Impl::Grow(std::string* body, size_t got) {
   return true;
 }
 
-asio::awaitable<std::optional<Failure>> RequestReader::ReadBody(std::string* body,
-                                                                std::function<void()> on_progress) {
+asio::awaitable<std::optional<Failure>> RequestReader::ReadBody(
+    std::string* body, std::function<void(size_t)> on_progress) {
   Impl& d = *impl_;
   const size_t declared = d.parser->content_length().value_or(0);
   size_t got = 0;
@@ -160,7 +160,7 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadBody(std::string* bod
       co_return Failure{413, "the body is over " + std::to_string(d.limits.body_bytes) + " bytes"};
     }
     if (ec) co_return FailureOf(ec, d.limits.header_bytes);
-    on_progress();
+    on_progress(piece);
   }
   body->resize(got);
   co_return std::nullopt;

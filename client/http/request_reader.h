@@ -38,10 +38,10 @@ class RequestReader {
   bool keep_alive() const;
   bool awaits_continue() const;  // the client waits for "100 Continue" and has sent no body yet
   bool has_body() const;
-  // Reads its body; `on_progress` is called whenever bytes came. The string has room for 64 bytes
+  // Reads its body; `on_progress` hears how many bytes came. The string has room for 64 bytes
   // more than it holds, for parsers that look beyond the end.
   boost::asio::awaitable<std::optional<Failure>> ReadBody(std::string* body,
-                                                          std::function<void()> on_progress);
+                                                          std::function<void(size_t)> on_progress);
   // The request is answered: forgets it and gives its share of the budget and its memory back.
   void EndRequest(std::string body);
 

@@ -12,7 +12,7 @@ boost::asio::awaitable<Status> ResponseWriter::SendJson(int status, std::string_
 }
 
 boost::asio::awaitable<Status> ResponseWriter::SendError(OpenAiError error, Headers extra) {
-  const std::string body = error.Body();
+  const std::string body = error.Body(error_shape_);
   co_return co_await SendJson(error.status, body, std::move(extra));
 }
 

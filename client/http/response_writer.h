@@ -45,9 +45,15 @@ class ResponseWriter {
   // timeout, or the server stops without further grace.
   virtual Cancellation& gone() = 0;
 
+  // Of the errors sent from here on.
+  void SetErrorShape(ErrorShape shape) { error_shape_ = shape; }
+  ErrorShape error_shape() const { return error_shape_; }
   // Send with JSON content type; `extra` are further header fields.
   boost::asio::awaitable<Status> SendJson(int status, std::string_view body, Headers extra = {});
   boost::asio::awaitable<Status> SendError(OpenAiError error, Headers extra = {});
+
+ private:
+  ErrorShape error_shape_ = ErrorShape::kOpenAi;
 };
 
 }  // namespace ember::http

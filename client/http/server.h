@@ -38,8 +38,9 @@ struct HttpServerOptions {
   size_t max_connections =
       10000;  // 503; lowered to half the process's descriptors if those are fewer
   Duration header_timeout =
-      seconds(15);                       // from the first byte of a request to its last header byte
-  Duration body_timeout = seconds(60);   // without a byte of the body
+      seconds(15);  // from the first byte of a request to its last header byte
+  Duration body_timeout =
+      seconds(60);  // without a byte of the body; for all of it, + 1 s per 256 B
   Duration idle_timeout = seconds(75);   // keep-alive, without a request
   Duration write_timeout = seconds(60);  // without the client taking a byte: counted as gone
   std::shared_ptr<TlsContext> tls;       // null: plain HTTP

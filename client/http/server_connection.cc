@@ -21,6 +21,8 @@ namespace {
 
 // How long a client may go on sending what was refused, so that it reads the reply and not a reset.
 constexpr Duration kLinger = seconds(5);
+// A body that comes more slowly than this on the whole does not arrive in time.
+constexpr size_t kMinBodyBytesPerSecond = 256;
 
 std::string NameOf(const tcp::socket& socket) {
   error_code ec;
@@ -148,8 +150,14 @@ asio::awaitable<std::optional<RequestReader::Failure>> ServerConnection::ReadReq
     if (Status s = co_await WriteAll(parts); !s.ok()) co_return RequestReader::Failure{};
   }
   if (!failure && reader_.has_body()) {
-    const auto rearm = [this] { watchdog_.ExpireAt(After(server_->options.body_timeout)); };
-    rearm();
+    const TimePoint last = After(server_->options.body_timeout);
+    size_t got = 0;
+    const auto rearm = [&](size_t more) {
+      got += more;
+      const TimePoint slowest = last + seconds(got / kMinBodyBytesPerSecond);
+      watchdog_.ExpireAt(std::min(After(server_->options.body_timeout), slowest));
+    };
+    rearm(0);
     failure = co_await reader_.ReadBody(&request->body, rearm);
   }
   if (failure && failure->status == 0 && watchdog_.expired()) {

@@ -100,6 +100,7 @@ Result<ReplicaConfig> ReplicaConfig::FromFields(std::string_view id,
     if (Status set = SetField(name, value, &config); !set.ok()) return set.WithContext(context);
   }
   if (config.http.port == 0) return InvalidError(context + ": http=HOST:PORT is missing");
+  config.http.virtual_host = config.host;
   if (!config.replay.empty() && config.events.empty()) {
     return InvalidError(context + ": replay= without events=");
   }

@@ -26,7 +26,10 @@ class InFlight {
 }  // namespace
 
 asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter& writer) {
-  if (request.path.starts_with("/v1/")) return AnswerRouted(request, writer);
+  if (ServedPaths::IsAnthropic(request.path)) {
+    writer.SetErrorShape(http::ErrorShape::kAnthropic);
+  }
+  if (served_.Serves(request.path)) return AnswerRouted(request, writer);
   if (admin_ != nullptr && AdminApi::Knows(request.path)) return admin_->Answer(request, writer);
   return AnswerPage(request, writer);
 }
@@ -49,6 +52,13 @@ asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWri
 }
 
 asio::awaitable<void> Door::AnswerRouted(http::Request& request, http::ResponseWriter& writer) {
+  // These are about the connection, or would show an engine's secrets to a page.
+  if (request.method == "CONNECT" || request.method == "TRACE") {
+    const Status sent = co_await writer.SendError(
+        OpenAiError::ForHttpStatus(405, request.method + " is not served"));
+    (void)sent.ok();
+    co_return;
+  }
   if (in_flight_ >= max_in_flight_) {
     metrics_.refused_busy.Add();
     co_return co_await Refuse(

@@ -1,10 +1,10 @@
 // Door: what the router answers at which path.
 //
-//   /v1/*            routed to a replica (any method); 429 with Retry-After over the limit
+//   ServedPaths      routed to a replica; 429 with Retry-After over the limit
 //   /health          (and /healthz) 200 while a replica is usable, else 503
 //   its pages        see Pages
 //   /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
-//   anything else    404 in the shape of an OpenAI error
+//   anything else    404 in the shape of an OpenAI error (of an Anthropic one below /v1/messages)
 //
 // Concurrency: a handler of HttpServer on the router's loop. What it refers to must outlive the
 // server.
@@ -17,6 +17,7 @@
 #include "client/http/response_writer.h"
 #include "router/front/admin_api.h"
 #include "router/front/pages.h"
+#include "router/front/served_paths.h"
 
 namespace ember::router {
 
@@ -25,13 +26,14 @@ class Door {
   using Route = std::function<boost::asio::awaitable<void>(http::Request&, http::ResponseWriter&)>;
 
   Door(Route route, const ReplicaSet& replicas, PagesParts pages, Telemetry& telemetry,
-       RouterMetrics& metrics, size_t max_in_flight, AdminApi* admin = nullptr)
+       RouterMetrics& metrics, size_t max_in_flight, ServedPaths served, AdminApi* admin = nullptr)
       : route_(std::move(route)),
         replicas_(replicas),
         pages_(std::move(pages)),
         telemetry_(telemetry),
         metrics_(metrics),
         max_in_flight_(max_in_flight),
+        served_(std::move(served)),
         admin_(admin) {}
 
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
@@ -51,6 +53,7 @@ class Door {
   Telemetry& telemetry_;
   RouterMetrics& metrics_;
   const size_t max_in_flight_;
+  const ServedPaths served_;
   AdminApi* const admin_;  // null: not on this door
   size_t in_flight_ = 0;
 };

@@ -15,12 +15,15 @@ namespace asio = boost::asio;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
-// The peer's address without its port, after those that earlier proxies put there.
+// The peer's address without its port, after those that earlier proxies put there. What stands
+// there is passed on unread: only the last entry is ours.
 std::string ForwardedFor(const http::Request& request) {
-  std::string_view address = request.peer;
-  address = address.substr(0, address.rfind(':'));
-  const std::string_view before = request.headers.Get("X-Forwarded-For");
-  return before.empty() ? std::string(address) : fmt::format("{}, {}", before, address);
+  std::string out;
+  for (const auto& field : request.headers) {
+    if (!http::EqualNoCase(field.name, "X-Forwarded-For") || field.value.empty()) continue;
+    out.append(field.value).append(", ");
+  }
+  return out.append(request.peer, 0, request.peer.rfind(':'));
 }
 
 std::optional<uint64_t> ReadCount(std::string_view text) {
@@ -70,10 +73,9 @@ http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
   relay.exchange.idle_timeout = options_.idle_timeout;
   relay.target = attempt.options->target;
   relay.set_request_headers = {{"X-Forwarded-For", ForwardedFor(request)},
-                               {"X-Forwarded-Proto", "http"},
+                               {"X-Forwarded-Proto", request.secure ? "https" : "http"},
                                {"x-ember-request-id", attempt.options->request_id}};
   const ReplicaSet::Member& member = replicas_.at(attempt.replica);
-  relay.host = member.config.host;
   if (member.view.rank) {
     relay.set_request_headers.Add("X-data-parallel-rank", std::to_string(*member.view.rank));
   }

@@ -1,0 +1,86 @@
+#include "router/front/served_paths.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ember::router {
+namespace {
+
+// vLLM's, SGLang's and llama.cpp's, of OpenAI's, Cohere's, Jina's and Anthropic's APIs.
+constexpr std::string_view kServed[] = {
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/embeddings",
+    "/v1/rerank",
+    "/v2/rerank",
+    "/rerank",
+    "/v1/score",
+    "/score",
+    "/v1/classify",
+    "/classify",
+    "/v1/pooling",
+    "/pooling",
+    "/v1/models",
+    "/v1/moderations",
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
+    "/v1/audio/speech",
+    "/v1/images/generations",
+    "/v1/images/edits",
+    "/v1/images/variations",
+    "/v1/tokenize",
+    "/tokenize",
+    "/v1/detokenize",
+    "/detokenize",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+};
+
+// Of an object with an id.
+constexpr std::string_view kResponses = "/v1/responses/";
+constexpr std::string_view kModels = "/v1/models/";  // ids may have slashes
+
+bool IsPlain(std::string_view path) {
+  if (!path.starts_with('/') || path.find_first_of("%\\;#") != path.npos) return false;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at + 1), path.size());
+    const std::string_view segment = path.substr(at + 1, end - at - 1);
+    if (segment.empty() || segment == "." || segment == "..") return false;
+    at = end;
+  }
+  return true;
+}
+
+bool IsOfResponse(std::string_view path) {
+  if (!path.starts_with(kResponses)) return false;
+  path.remove_prefix(kResponses.size());
+  const size_t slash = path.find('/');
+  if (slash == path.npos) return true;
+  const std::string_view rest = path.substr(slash);
+  return rest == "/cancel" || rest == "/input_items";
+}
+
+bool IsUnder(std::string_view path, std::string_view prefix) {
+  return path.starts_with(prefix) &&
+         (path.size() == prefix.size() || prefix.ends_with('/') || path[prefix.size()] == '/');
+}
+
+}  // namespace
+
+bool ServedPaths::Serves(std::string_view path) const {
+  if (!IsPlain(path)) return false;
+  if (std::find(std::begin(kServed), std::end(kServed), path) != std::end(kServed)) return true;
+  if (path.starts_with(kModels) || IsOfResponse(path)) return true;
+  return std::any_of(more_.begin(), more_.end(),
+                     [&](const std::string& prefix) { return IsUnder(path, prefix); });
+}
+
+bool ServedPaths::IsAnthropic(std::string_view path) { return IsUnder(path, "/v1/messages"); }
+
+bool ServedPaths::IsPrefix(std::string_view prefix) {
+  if (prefix.size() > 1 && prefix.ends_with('/')) prefix.remove_suffix(1);
+  return prefix.size() <= 200 && IsPlain(prefix);
+}
+
+}  // namespace ember::router
