@@ -1,6 +1,7 @@
 // ember-router: reads the command line, starts the service and its gRPC sides, waits for a signal.
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <cstdio>
@@ -39,8 +40,17 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+// Each client may need two, so as many as this process may have.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Run(const Config& config) {
   const sigset_t signals = BlockSignals();
+  RaiseDescriptorLimit();
   SetUpLog(config.log_level);
   auto agents = std::make_unique<GrpcAgentClient>();
   Service service(config.service, *agents);

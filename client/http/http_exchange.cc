@@ -41,6 +41,12 @@ bool IsRequestLineSafe(std::string_view part) {
   return !part.empty();
 }
 
+// Says nothing of the upstream.
+bool IsOurShortage(error_code ec) {
+  return ec == asio::error::no_descriptors || ec == asio::error::no_buffer_space ||
+         ec == asio::error::no_memory || ec.value() == ENFILE || ec.value() == EADDRNOTAVAIL;
+}
+
 bool IsHttpError(error_code ec) {
   return ec.category() == http::make_error_code(http::error::bad_method).category() &&
          ec != http::error::end_of_stream && ec != http::error::partial_message;
@@ -99,10 +105,8 @@ asio::awaitable<error_code> HttpExchange::ConnectToName() {
   co_return failed;
 }
 
-asio::awaitable<Status> HttpExchange::Connect() {
-  LimitPhase(options_.connect_timeout);
+asio::awaitable<error_code> HttpExchange::ConnectSocket() {
   connection_ = std::make_unique<UpstreamConnection>(store_->executor);
-  store_->metrics.connects.Add();
   error_code ec;
   const asio::ip::address address = asio::ip::make_address(origin_.host, ec);
   if (ec) {
@@ -110,6 +114,20 @@ asio::awaitable<Status> HttpExchange::Connect() {
   } else {
     std::tie(ec) =
         co_await connection_->wire.socket().async_connect({address, origin_.port}, kAwait);
+  }
+  co_return ec;
+}
+
+asio::awaitable<Status> HttpExchange::Connect() {
+  LimitPhase(options_.connect_timeout);
+  store_->metrics.connects.Add();
+  error_code ec = co_await ConnectSocket();
+  if (IsOurShortage(ec) && !interrupted_) {
+    store_->CloseIdle();
+    ec = co_await ConnectSocket();
+  }
+  if (IsOurShortage(ec)) {
+    co_return BusyError("connect to " + origin_.ToString() + ": " + ec.message());
   }
   if (ec || !connection_->wire.socket().is_open()) co_return Why(ec, "connect to");
   TuneSocket(connection_->wire.socket());

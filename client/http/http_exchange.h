@@ -36,6 +36,7 @@ class HttpExchange final : public Exchange {
   using Parser = boost::beast::http::response_parser<boost::beast::http::buffer_body>;
 
   boost::asio::awaitable<Status> Connect();
+  boost::asio::awaitable<boost::system::error_code> ConnectSocket();
   boost::asio::awaitable<boost::system::error_code> ConnectToName();
   boost::asio::awaitable<Status> Secure();
   boost::asio::awaitable<Status> Attempt(const std::string& head, const UpstreamRequest& request);

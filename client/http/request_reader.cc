@@ -22,6 +22,7 @@ constexpr size_t kBodyRead = 64 << 10;
 constexpr ptrdiff_t kMaxFields = 256;
 constexpr size_t kBodyStep = 256 << 10;  // how much of the body's memory is touched at a time
 constexpr size_t kMaxUnprovenReserve = 1 << 20;  // reserved for a declared length before bytes came
+constexpr size_t kMaxChunkHead = 16 << 10;       // with its extensions; also trailers
 constexpr size_t kSlack = 64;                    // behind a body
 
 Failure FailureOf(error_code ec, size_t header_limit) {
@@ -54,15 +55,36 @@ struct RequestReader::Impl {
 
   // For message_reader.h.
   std::string_view unread() const { return bytes.unread(); }
-  void Consume(size_t n) { bytes.Consume(n); }
+  void Consume(size_t n) {
+    if (in_head) SeeHead(unread().substr(0, n));
+    bytes.Consume(n);
+  }
   asio::awaitable<error_code> Fill() {
-    return bytes.Fill(parser->is_header_done() ? kBodyRead : kHeadRead);
+    if (in_head) return bytes.Fill(kHeadRead);
+    return FillBody();
+  }
+  asio::awaitable<error_code> FillBody() {
+    if (unread().size() > kMaxChunkHead) co_return beast::http::error::bad_chunk_extension;
+    co_return co_await bytes.Fill(kBodyRead);
   }
 
   ClientBytes& bytes;
   const Limits limits;
+  // Beast joins folded lines, which others take for two (RFC 9112, 5.2).
+  void SeeHead(std::string_view piece) {
+    for (size_t at = 0; at < piece.size() && !folded;) {
+      folded = line_ended && (piece[at] == ' ' || piece[at] == '\t');
+      const size_t end = piece.find('\n', at);
+      line_ended = end != piece.npos;
+      at = line_ended ? end + 1 : piece.size();
+    }
+  }
+
   std::optional<Parser> parser;
   BodyBudget::Charge charge;
+  bool in_head = false;
+  bool line_ended = false;
+  bool folded = false;
 };
 
 RequestReader::RequestReader(ClientBytes& bytes, Limits limits, BodyBudget& budget)
@@ -73,6 +95,7 @@ RequestReader::~RequestReader() = default;
 std::optional<Failure> RequestReader::Impl::CheckHead() {
   using beast::http::field;
   const auto& head = parser->get();
+  if (folded) return Failure{400, "a header field is folded over two lines"};
   if (head.version() != 10 && head.version() != 11)
     return Failure{505, "only HTTP/1.0 and HTTP/1.1 are spoken"};
   if (head.version() == 11 && head.count(field::host) != 1)
@@ -101,8 +124,11 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadHead(Request* out) {
   d.parser->header_limit(static_cast<uint32_t>(d.limits.header_bytes));
   d.parser->body_limit(boost::none);
   d.SkipEmptyLines();
+  d.in_head = true;
+  d.line_ended = d.folded = false;
   if (const error_code ec = co_await ReadMessageHead(d, *d.parser))
     co_return FailureOf(ec, d.limits.header_bytes);
+  d.in_head = false;
   if (auto failure = d.CheckHead()) co_return failure;
   const auto& head = d.parser->get();
   out->method = std::string(head.method_string());

@@ -26,14 +26,16 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr int kMaxRefusals = 256;              // beyond, a connection over the limit is just closed
+constexpr int kMaxRefusals = 256;              // told "busy" at a time; others wait to be accepted
 constexpr Duration kCancelGrace = seconds(5);  // for handlers to end once they are cancelled
 
-// Each client may need a second descriptor for its upstream.
+// Each client may need a second descriptor for its upstream; some are for refusals and for all
+// else.
 size_t ConnectionLimit(size_t wanted) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
-  const size_t fit = std::max<size_t>(limit.rlim_cur / 2, 8);
+  const size_t others = std::min<size_t>(limit.rlim_cur / 8, 2 * kMaxRefusals);
+  const size_t fit = std::max<size_t>((limit.rlim_cur - others) / 2, 8);
   if (fit < wanted)
     spdlog::warn("http: {} descriptors allow {} connections, not {}", limit.rlim_cur, fit, wanted);
   return std::min(fit, wanted);
@@ -125,6 +127,10 @@ Status HttpServer::Impl::Bind() {
 asio::awaitable<void> HttpServer::Impl::Accept() {
   const auto self = shared_from_this();
   while (acceptor.is_open()) {
+    if (shared->refusals >= kMaxRefusals) {
+      (void)(co_await SleepFor(milliseconds(1), nullptr)).ok();
+      continue;
+    }
     auto [ec, socket] = co_await acceptor.async_accept(loop.NewStrand(), kAwait);
     if (!ec) {
       Take(std::move(socket));
@@ -139,8 +145,8 @@ void HttpServer::Impl::Take(tcp::socket socket) {
   const auto connection = std::make_shared<ServerConnection>(shared, std::move(socket));
   if (shared->Add(connection)) return connection->Start();
   shared->metrics.refused_connections.Add();
-  if (shared->refusals.fetch_add(1) < kMaxRefusals) return connection->StartRefusal();
-  shared->refusals.fetch_sub(1);
+  shared->refusals.fetch_add(1);
+  connection->StartRefusal();
 }
 
 // No descriptor is left: the one kept for this moment lets us answer the client at the head of the

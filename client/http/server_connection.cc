@@ -21,6 +21,7 @@ namespace {
 
 // How long a client may go on sending what was refused, so that it reads the reply and not a reset.
 constexpr Duration kLinger = seconds(5);
+constexpr Duration kRefusalLinger = seconds(1);  // others wait for their refusal meanwhile
 // A body that comes more slowly than this on the whole does not arrive in time.
 constexpr size_t kMinBodyBytesPerSecond = 256;
 
@@ -202,7 +203,7 @@ asio::awaitable<void> ServerConnection::RefuseRequest(const RequestReader::Failu
   ReplyWriter writer(*this, {.keep_alive = false});
   Status sent =
       co_await writer.SendError(OpenAiError::ForHttpStatus(failure.status, failure.message));
-  if (sent.ok()) co_await Linger();
+  if (sent.ok()) co_await Linger(kLinger);
 }
 
 asio::awaitable<void> ServerConnection::Refuse() {
@@ -211,7 +212,7 @@ asio::awaitable<void> ServerConnection::Refuse() {
   Headers extra = {{"Retry-After", "1"}};
   Status sent = co_await writer.SendError(OpenAiError::ForHttpStatus(503, "too many connections"),
                                           std::move(extra));
-  if (sent.ok()) co_await Linger();
+  if (sent.ok()) co_await Linger(kRefusalLinger);
   EndRefusal();
 }
 
@@ -221,9 +222,9 @@ void ServerConnection::EndRefusal() {
 }
 
 // Closing a socket with unread bytes makes the kernel reset it, and a reset can overtake the reply.
-asio::awaitable<void> ServerConnection::Linger() {
+asio::awaitable<void> ServerConnection::Linger(Duration at_most) {
   phase_ = Phase::kClosing;
-  watchdog_.ExpireAt(After(kLinger));
+  watchdog_.ExpireAt(After(at_most));
   error_code ec;
   wire_.socket().shutdown(tcp::socket::shutdown_send, ec);
   while (!ec) ec = co_await bytes_.Discard();

@@ -54,7 +54,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   boost::asio::awaitable<void> RefuseRequest(const RequestReader::Failure& failure);
   boost::asio::awaitable<void> Refuse();
   void EndRefusal();
-  boost::asio::awaitable<void> Linger();
+  boost::asio::awaitable<void> Linger(Duration at_most);
 
   void OnTimeout();
   void WatchClient();

@@ -1,5 +1,5 @@
 // TlsContext: certificates and rules of TLS (1.2 and 1.3) for one listener, or for all upstreams.
-// Made once at start, then shared by connections, which must be on one loop.
+// Made once at start, then shared by connections of any thread.
 #pragma once
 
 #include <boost/asio/ssl/context.hpp>

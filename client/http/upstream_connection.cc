@@ -129,15 +129,25 @@ void UpstreamStore::Forget(const Origin& origin) {
   CountAll();
 }
 
-void UpstreamStore::Close() {
+void UpstreamStore::CloseIdle() {
   std::vector<Doomed> doomed;
   std::lock_guard lock(mutex_);
-  closed_ = true;
   doomed.reserve(peers_.size());
-  sweep_timer_.cancel();
-  for (auto& [origin, peer] : peers_) doomed.push_back(std::exchange(peer.idle, {}));
+  for (auto peer = peers_.begin(); peer != peers_.end();) {
+    doomed.push_back(std::exchange(peer->second.idle, {}));
+    EraseIfUnused(peer++);
+  }
   idle_ = 0;
   CountAll();
+}
+
+void UpstreamStore::Close() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    sweep_timer_.cancel();
+  }
+  CloseIdle();
 }
 
 Result<std::shared_ptr<TlsContext>> UpstreamStore::Tls() {

@@ -63,6 +63,7 @@ class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
   void Put(const Origin& origin, std::unique_ptr<UpstreamConnection> connection);
   void Drop(const Origin& origin);
   void Forget(const Origin& origin);
+  void CloseIdle();
   void Close();
   // For https; on the loop.
   Result<std::shared_ptr<TlsContext>> Tls();

@@ -22,7 +22,10 @@ asio::awaitable<void> HealthProber::Probe(std::shared_ptr<Endpoint> endpoint, St
   for (;;) {
     const Status status = co_await Ask(*endpoint, *stop);
     if (stop->cancelled()) co_return;
-    replicas_.ApplyProbe(*endpoint, status, SteadyClock().Now());
+    // Without a descriptor of our own nothing is learned of the replica.
+    if (status.code() != StatusCode::kBusy) {
+      replicas_.ApplyProbe(*endpoint, status, SteadyClock().Now());
+    }
     if (!(co_await http::SleepFor(endpoint->health.probe_delay(), stop.get())).ok()) co_return;
   }
 }

@@ -1,0 +1,172 @@
+// TLS on both sides: the listener, and upstreams that are asked for under their own name (D28).
+#include "client/http/tls_context.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
+
+#include "tests/unit/http/door.h"
+#include "tests/unit/http/test_certificate.h"
+
+namespace ember::http {
+namespace {
+
+using boost::asio::awaitable;
+using testing::HasSubstr;
+
+constexpr char kNames[] = "DNS:engine.example,IP:127.0.0.1";
+
+HttpServerOptions Secured(const TestCertificate& own, const std::string& client_ca = "") {
+  HttpServerOptions options;
+  auto tls = TlsContext::ForServer(
+      {.certificate = own.certificate(), .key = own.key(), .client_ca = client_ca});
+  EMBER_CHECK(tls.ok(), "a TLS context");
+  options.tls = *tls;
+  return options;
+}
+
+UpstreamPoolOptions Trusting(const TestCertificate& authority) {
+  UpstreamPoolOptions options;
+  options.tls = *TlsContext::ForClient(authority.certificate());
+  return options;
+}
+
+Origin Https(uint16_t port, std::string virtual_host = "") {
+  return {.host = "127.0.0.1", .port = port, .https = true, .virtual_host = virtual_host};
+}
+
+awaitable<void> Tell(Request& request, ResponseWriter& writer) {
+  const std::string told = std::string(request.secure ? "secure " : "plain ") +
+                           std::string(request.headers.Get("Host")) + " " +
+                           std::string(request.headers.Get("X-Forwarded-Host")) + " " +
+                           request.body;
+  Status sent = co_await writer.Send({}, told);
+}
+
+Result<CallReply> Ask(Door& door, UpstreamPool& pool, Origin origin, std::string_view body = "") {
+  UpstreamRequest request{.method = "POST", .target = "/", .headers = {}, .host = "", .body = body};
+  return RunOn(door.loop, pool.Call(std::move(origin), std::move(request), {}, 16u << 20));
+}
+
+TEST(Tls, CarriesRequestsAndRepliesOfAnySizeOnKeptConnections) {
+  const TestCertificate certificate(kNames);
+  Door door(Tell, Secured(certificate));
+  UpstreamPool pool(door.loop, Trusting(certificate));
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{16384}, size_t{3} << 20}) {
+    std::string body(size, 'x');
+    for (size_t i = 0; i < size; i += 1000) body[i] = static_cast<char>('a' + i / 1000 % 26);
+    const auto reply = Ask(door, pool, Https(door.port()), body);
+    ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+    EXPECT_EQ(reply->body, "secure 127.0.0.1:" + std::to_string(door.port()) + "  " + body);
+  }
+  EXPECT_EQ(pool.connection_count(), 1u);
+}
+
+// D28.
+TEST(Tls, AnUpstreamIsAskedForByItsOwnNameAndTheClientsNameGoesBeside) {
+  const TestCertificate certificate("DNS:engine.example");
+  Door engine(Tell, Secured(certificate));
+  std::string asked_for;
+  SSL_CTX* context = nullptr;
+  HttpServerOptions options = Secured(certificate);
+  context = options.tls->native().native_handle();
+  SSL_CTX_set_tlsext_servername_callback(
+      context, +[](SSL* ssl, int*, void* out) -> int {
+        const char* name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+        *static_cast<std::string*>(out) = name == nullptr ? "" : name;
+        return SSL_TLSEXT_ERR_OK;
+      });
+  SSL_CTX_set_tlsext_servername_arg(context, &asked_for);
+  Door virtual_engine(Tell, options);
+  UpstreamPool pool(engine.loop, Trusting(certificate));
+  Door door([&](Request& request, ResponseWriter& writer) -> awaitable<void> {
+    const RelayOutcome outcome =
+        co_await Relay(pool, Https(virtual_engine.port(), "engine.example"), request, writer, {});
+    if (!outcome.reply_started) {
+      Status sent = co_await writer.SendError(OpenAiError::FromStatus(outcome.error));
+    }
+  });
+  TestSocket client = door.Client();
+  client.Send(Post("{}"));
+  EXPECT_EQ(client.ReadMessage().body, "secure engine.example door {}");
+  EXPECT_EQ(asked_for, "engine.example");
+}
+
+TEST(Tls, ACertificateThatDoesNotProveTheNameIsNoUpstream) {
+  const TestCertificate certificate(kNames), stranger(kNames);
+  Door door(Tell, Secured(certificate));
+  UpstreamPool trusts_other(door.loop, Trusting(stranger));
+  UpstreamPool trusts(door.loop, Trusting(certificate));
+  for (const auto& refused : {Ask(door, trusts_other, Https(door.port())),
+                              Ask(door, trusts, Https(door.port(), "other.example"))}) {
+    EXPECT_EQ(refused.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("connect to https://"));
+  }
+  EXPECT_TRUE(Ask(door, trusts, Https(door.port(), "engine.example")).ok());
+  // Neither side takes the other protocol for its own.
+  EXPECT_FALSE(Ask(door, trusts, Origin{"127.0.0.1", door.port()}).ok());
+  Door plain(Tell);
+  EXPECT_FALSE(Ask(door, trusts, Https(plain.port())).ok());
+}
+
+TEST(Tls, ClientsWithoutTheRightCertificateAreRefused) {
+  const TestCertificate certificate(kNames), authority("DNS:client");
+  Door door(Tell, Secured(certificate, authority.certificate()));
+  UpstreamPoolOptions with_certificate = Trusting(certificate);
+  with_certificate.tls->native().use_certificate_chain_file(authority.certificate());
+  with_certificate.tls->native().use_private_key_file(authority.key(),
+                                                      boost::asio::ssl::context::pem);
+  UpstreamPool without(door.loop, Trusting(certificate));
+  EXPECT_FALSE(Ask(door, without, Https(door.port())).ok());
+  UpstreamPool with(door.loop, with_certificate);
+  EXPECT_TRUE(Ask(door, with, Https(door.port())).ok());
+}
+
+TEST(Tls, AClientThatLeavesIsNoticed) {  // D17
+  const TestCertificate certificate(kNames);
+  Signal handling, gone;
+  Door door(
+      [&](Request&, ResponseWriter& writer) -> awaitable<void> {
+        handling.Set();
+        const Status slept = co_await SleepFor(seconds(20), &writer.gone());
+        if (slept.code() == StatusCode::kCancelled) gone.Set();
+      },
+      Secured(certificate));
+  UpstreamPool pool(door.loop, Trusting(certificate));
+  ExchangeOptions options;
+  options.deadline = milliseconds(500);
+  UpstreamRequest request;
+  EXPECT_EQ(RunOn(door.loop, pool.Call(Https(door.port()), request, options)).status().code(),
+            StatusCode::kDeadline);
+  EXPECT_TRUE(handling.is_set());
+  EXPECT_TRUE(gone.Await());
+}
+
+TEST(Tls, SilentAndBrokenHandshakesEndInTime) {
+  const TestCertificate certificate(kNames);
+  HttpServerOptions options = Secured(certificate);
+  options.header_timeout = milliseconds(150);
+  Door door(Tell, options);
+  TestSocket silent = door.Client(), nonsense = door.Client();
+  nonsense.Send("\x16\x03\x01\xff\xff" + std::string(4096, 'x'));
+  EXPECT_TRUE(nonsense.AwaitClose());
+  EXPECT_TRUE(silent.AwaitClose());
+  UpstreamPool pool(door.loop, Trusting(certificate));
+  EXPECT_TRUE(Ask(door, pool, Https(door.port())).ok());
+}
+
+TEST(Tls, FilesThatAreNoneAreNamed) {
+  const TestCertificate certificate(kNames);
+  const auto no_file =
+      TlsContext::ForServer({.certificate = "/none.pem", .key = "", .client_ca = ""});
+  EXPECT_EQ(no_file.status().code(), StatusCode::kInvalid);
+  EXPECT_THAT(std::string(no_file.status().message()), HasSubstr("/none.pem"));
+  EXPECT_FALSE(TlsContext::ForServer({.certificate = certificate.certificate(),
+                                      .key = certificate.certificate(),
+                                      .client_ca = ""})
+                   .ok());
+  EXPECT_FALSE(TlsContext::ForClient(certificate.key()).ok());
+}
+
+}  // namespace
+}  // namespace ember::http
