@@ -33,6 +33,9 @@ struct ExchangeOptions {
   Duration first_byte_timeout = seconds(600);  // from the request's last byte to the reply's head
   Duration idle_timeout = Duration::max();     // between two pieces of the body
   Duration deadline = Duration::max();         // for the whole exchange, from the start of Send
+  // A kept connection that breaks before any byte of a reply is tried once more, on a fresh one. It
+  // may have been dead before, or the request broke the upstream: who has another one asks that.
+  bool retry_stale = true;
   Cancellation* cancellation = nullptr;  // closes the connection at once; must outlive the Exchange
 };
 

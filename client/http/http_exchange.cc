@@ -155,11 +155,16 @@ asio::awaitable<Status> HttpExchange::Run(const UpstreamRequest& request) {
   if (reused_) {
     store_->metrics.reuses.Add();
     Status s = co_await Attempt(head, request);
-    if (s.ok() || !stale_) co_return s;
+    if (s.ok() || !stale_ || !options_.retry_stale) co_return s;
     store_->metrics.stale_retries.Add();
     reused_ = false;
+    const Status connected = co_await Connect();
+    // Not "no connection": it may have died of this request.
+    if (connected.code() == StatusCode::kUnavailable) co_return s;
+    EMBER_CO_RETURN_IF_ERROR(connected);
+  } else {
+    EMBER_CO_RETURN_IF_ERROR(co_await Connect());
   }
-  EMBER_CO_RETURN_IF_ERROR(co_await Connect());
   co_return co_await Attempt(head, request);
 }
 

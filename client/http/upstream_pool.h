@@ -43,7 +43,8 @@ class UpstreamPool {
   // Connects (or reuses), sends the request and waits for the reply's head, whatever its status.
   // kBusy: the bound is reached. kUnavailable: no connection, or it broke before a head.
   // kDeadline: a timeout. kCancelled. kCorrupt: the reply is not HTTP/1.
-  // A kept connection that breaks before any byte of a reply is tried once more on a fresh one.
+  // A kept connection that breaks before any byte of a reply is tried once more on a fresh one,
+  // unless the options forbid it.
   boost::asio::awaitable<Result<std::unique_ptr<Exchange>>> Send(Origin origin,
                                                                  UpstreamRequest request,
                                                                  ExchangeOptions options);

@@ -71,11 +71,13 @@ http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
   relay.exchange.connect_timeout = options_.connect_timeout;
   relay.exchange.first_byte_timeout = options_.first_byte_timeout;
   relay.exchange.idle_timeout = options_.idle_timeout;
+  relay.exchange.retry_stale = !attempt.may_retry;
   relay.target = attempt.options->target;
   relay.set_request_headers = {{"X-Forwarded-For", ForwardedFor(request)},
                                {"X-Forwarded-Proto", request.secure ? "https" : "http"},
                                {"x-ember-request-id", attempt.options->request_id}};
   const ReplicaSet::Member& member = replicas_.at(attempt.replica);
+  relay.host = member.config.host;
   if (member.view.rank) {
     relay.set_request_headers.Add("X-data-parallel-rank", std::to_string(*member.view.rank));
   }

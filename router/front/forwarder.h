@@ -30,7 +30,7 @@ struct Attempt {
   const RequestRecord* record = nullptr;  // so far; its last attempt is this one
   const CandidateCost* cost = nullptr;    // of the replica; null: the policy predicts nothing
   uint64_t prefill_tokens = 0;            // that this request is expected to compute there
-  bool may_retry = false;                 // a 503 may be answered by another replica
+  bool may_retry = false;                 // another replica may answer instead
 };
 
 struct AttemptResult {

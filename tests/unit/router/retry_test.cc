@@ -93,6 +93,32 @@ TEST(Retry, ARequestThatBreaksReplicasIsNotWalkedThroughTheFleet) {
   EXPECT_EQ(asked, 2);
 }
 
+// D31: engines that die of a request, listener and all, and whose kept connections were good.
+TEST(Retry, APoisonRequestIsGivenToTwoReplicasAtMost) {
+  std::vector<std::unique_ptr<FakeReplica>> replicas;
+  std::vector<http::Origin> origins;
+  std::atomic<int> executed{0};
+  for (int i = 0; i < 4; ++i) {
+    replicas.push_back(
+        std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& request) {
+          if (request.body.find("poison") == std::string::npos) {
+            peer.Send(JsonReply(200, "{}"));
+            return;
+          }
+          ++executed;
+          peer.Reset();
+        }));
+    origins.push_back(replicas.back()->origin());
+  }
+  RouterFixture router(origins);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);  // kept connections
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_EQ(router.Ask(Post("{\"poison\":1}")).status(), 502);
+    EXPECT_LE(executed, 2 * i);
+  }
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+}
+
 TEST(Retry, NoneAfterTheFirstByte) {
   FakeReplica cut([](TestSocket& peer, const WireMessage&) {
     peer.Send(
