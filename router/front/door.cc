@@ -54,10 +54,8 @@ asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWri
 asio::awaitable<void> Door::AnswerRouted(http::Request& request, http::ResponseWriter& writer) {
   // These are about the connection, or would show an engine's secrets to a page.
   if (request.method == "CONNECT" || request.method == "TRACE") {
-    const Status sent = co_await writer.SendError(
-        OpenAiError::ForHttpStatus(405, request.method + " is not served"));
-    (void)sent.ok();
-    co_return;
+    co_return co_await Refuse(request, writer,
+                              OpenAiError::ForHttpStatus(405, request.method + " is not served"));
   }
   if (in_flight_ >= max_in_flight_) {
     metrics_.refused_busy.Add();
