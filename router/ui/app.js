@@ -1,5 +1,5 @@
 // Asks /admin/live each second and shows what it says.
-import { $, ROUTES, count, h, ms, quantile, share } from "/ui/dom.js";
+import { $, ROUTES, bytes, count, h, ms, quantile, share } from "/ui/dom.js";
 import { BUCKET_S, WINDOW_S, drawRoutes, drawTtft, legendMark } from "/ui/charts.js";
 import { explanation, requestHead, requestRow, showAbout, showHolds, showInside, showReplicas, showTiles } from "/ui/views.js";
 
@@ -51,6 +51,7 @@ function showNumbers(live, now) {
     ["TTFT, median", ms(quantile(ttft, 0.5)), `p95 ${ms(quantile(ttft, 0.95))}`],
     ["Tokens reused", share(totals.cached, totals.cached + totals.computed), `${count(totals.cached)} of ${count(totals.cached + totals.computed)}`],
     ["In flight", count(totals.in_flight), `${up} of ${live.status.replicas.length} replicas usable`],
+    ["Blocks known", count(live.status.index_blocks), `${bytes(live.status.index_bytes)} of memory`],
     ["Prediction off by", ms(quantile(errors, 0.5)), errors.length ? `median of ${errors.length}` : "nothing predicted"],
   ]);
   $("routes-sum").textContent = ROUTES.map((k) => `${count(totals[k])} ${k}`).join(" · ");

@@ -1,5 +1,5 @@
 // The page's tables.
-import { $, ROUTES, badge, bar, bytes, count, duration, h, ms, routeBadge, share } from "/ui/dom.js";
+import { $, ROUTES, badge, bar, count, duration, h, ms, routeBadge, share } from "/ui/dom.js";
 
 // A name that begins with # heads numbers.
 const head = (...names) => h("thead", {}, h("tr", {}, names.map((n) =>
@@ -38,8 +38,7 @@ export function showHolds(status) {
   const list = holders.map((x) => h("div", { class: "hold" },
     h("span", {}, x.id, h("span", { class: "sub" }, x.note)), bar(x.blocks, most, `${count(x.blocks)} ${x.kind === "store" ? "segments" : "blocks"}`, x.kind === "store" ? "remote" : "local"),
     h("span", { class: "number" }, count(x.blocks))));
-  $("holds").replaceChildren(
-    h("p", { class: "dim" }, `${count(status.index_blocks)} blocks known, ${bytes(status.index_bytes ?? 0)} of memory`), ...list);
+  $("holds").replaceChildren(...list);
 }
 
 export function showInside(status, policies) {
