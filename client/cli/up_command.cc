@@ -147,14 +147,15 @@ class Pair {
     std::printf(
         "EmberKV is up on loopback.\n\n"
         "  chat     http://%s/v1/chat/completions   OpenAI API, %zu replicas\n"
+        "  page     http://%s/ui   what the router does, as it happens\n"
         "  store    %s   for agents: --stores=%s\n"
         "  metrics  http://%s/metrics\n\n"
         "Try:  ember status%s%s\n"
         "      ember put FILE --name N%s\n"
         "%s"
         "Ctrl-C stops both.\n",
-        flags_.router_listen.c_str(), flags_.replicas.size(), flags_.store_listen.c_str(),
-        flags_.store_listen.c_str(), flags_.store_admin.c_str(),
+        flags_.router_listen.c_str(), flags_.replicas.size(), flags_.router_listen.c_str(),
+        flags_.store_listen.c_str(), flags_.store_listen.c_str(), flags_.store_admin.c_str(),
         FlagText("--store-grpc", flags_.store_grpc, kStoreGrpc).c_str(),
         FlagText("--router-grpc", flags_.router_grpc, kRouterGrpc).c_str(),
         FlagText("--stores", flags_.store_listen, kStoreListen).c_str(),
