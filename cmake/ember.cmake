@@ -31,6 +31,8 @@ find_package(simdjson REQUIRED)
 find_package(GTest REQUIRED)
 pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+# Older ones can be crashed by whoever they connect to.
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq>=4.3.3)
 if(EMBER_GRPC)
   find_package(Protobuf REQUIRED)
   find_package(gRPC CONFIG REQUIRED)

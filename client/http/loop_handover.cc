@@ -30,7 +30,9 @@ bool LoopHandover::Run(std::function<void()> work) {
     s->changed.notify_all();
   });
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->closed || state_->done >= number; });
+  // Work that has begun may use what the caller owns, so it is waited for in any case.
+  state_->changed.wait(
+      lock, [&] { return state_->done >= number || (state_->closed && !state_->running); });
   return !state_->closed;
 }
 

@@ -45,6 +45,7 @@ MAY_INCLUDE = {
     "router/matching": ["proto/base", "proto/model", "client/http", "router/policy", "router/index", "router/fleet", "router/tokenize"],
     "router/stores": ["proto", "client/http", "client/feed", "router/index"],
     "router/ui": [],
+    "router/events": ["proto", "client/http", "router/index", "router/tokenize"],
     "router/front": ["proto", "client/http", "router/estimate", "router/policy", "router/index", "router/fleet", "router/tokenize",
                      "router/telemetry", "router/stores", "router/ui"],
     "router": ["proto", "client/http", "router"],
@@ -59,6 +60,7 @@ HEAVY = {
     r"<simdjson": ["client/http/", "client/agent/", "client/cli/", "kvstore/tools/", "router/"],
     r"<grpcpp/": ["kvstore/server/", "kvstore/main.cc", "client/agent/", "client/cli/", "client/feed/", "client/grpc_client/", "router/"],
     r"<openssl/": ["proto/model/kv_namespace.cc", "client/http/tls_context.cc"],
+    r"<zmq": ["router/events/event_socket.cc"],
     r"<xxhash": ["proto/base/checksum.cc"],
 }
 

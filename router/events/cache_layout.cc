@@ -1,0 +1,52 @@
+#include "router/events/cache_layout.h"
+
+#include <algorithm>
+
+namespace ember::router {
+namespace {
+
+constexpr size_t kMaxGroups = 16;
+constexpr size_t kMaxOtherSizes = 4;
+
+uint32_t WindowOf(const KvStored& event) {
+  if (event.window_tokens > 0) return event.window_tokens;
+  // A recurrent state sums up all that is before it: its last block is enough.
+  for (const std::string_view recurrent : {"mamba", "recurrent", "linear_attention"}) {
+    if (event.group_kind.starts_with(recurrent)) return event.block_size;
+  }
+  return 0;
+}
+
+}  // namespace
+
+CacheLayout::Change CacheLayout::Learn(const KvStored& event) {
+  const bool device = event.tier == HolderTier::kDevice;
+  const Group told{event.block_size, WindowOf(event), device};
+  const auto known = groups.find(event.group);
+  if (known == groups.end()) {
+    if (groups.size() >= kMaxGroups) return Change::kTooMany;
+    groups.emplace(event.group, told);
+    return Change::kNew;
+  }
+  Group& group = known->second;
+  if (group.block_size == event.block_size) {
+    if (!device || group == told) return Change::kNone;
+    group = told;
+    return Change::kNew;
+  }
+  if (device && group.on_device) {
+    groups = {{event.group, told}};
+    other_sizes.clear();
+    return Change::kBlockSize;
+  }
+  // A slower tier cuts otherwise than the device does.
+  const uint32_t other = device ? group.block_size : event.block_size;
+  if (device) group = told;
+  const auto place = std::lower_bound(other_sizes.begin(), other_sizes.end(), other);
+  if (place != other_sizes.end() && *place == other) return Change::kNone;
+  if (other_sizes.size() >= kMaxOtherSizes) return Change::kTooMany;
+  other_sizes.insert(place, other);
+  return Change::kNew;
+}
+
+}  // namespace ember::router

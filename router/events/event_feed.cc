@@ -1,0 +1,266 @@
+#include "router/events/event_feed.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ember::router {
+namespace {
+
+// Replies in a row after which a holder is taken for empty. One is no proof: what was there may
+// have been evicted while the request waited.
+constexpr uint32_t kContradictionsToDoubt = 4;
+// TokenExtra's kind for what an engine's extra keys say.
+constexpr uint8_t kEventExtra = 1;
+
+}  // namespace
+
+void EventFeed::AddSource(EventSourceId source, EventReplica replica, uint32_t rank) {
+  EMBER_CHECK(rank >= replica.first_rank && rank - replica.first_rank < replica.holders.size(),
+              "the rank is the replica's");
+  const auto [place, added] = sources_.try_emplace(source);
+  EMBER_CHECK(added, "a source is added once");
+  place->second = {.replica = std::move(replica), .rank = rank};
+  metrics_.untrusted.Add(1);
+}
+
+void EventFeed::RemoveSource(EventSourceId source) {
+  const auto it = sources_.find(source);
+  if (it == sources_.end()) return;
+  Drop(it->second);
+  if (!it->second.trusted) metrics_.untrusted.Add(-1);
+  std::erase_if(holders_, [&](const auto& h) { return h.second.source == source; });
+  sources_.erase(it);
+  kinds_stale_ = true;
+}
+
+void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
+                         const KvStored& event) {
+  const std::optional<HolderId> holder = HolderOf(source, rank);
+  if (!holder) return;
+  metrics_.stored.Add();
+  metrics_.blocks_stored.Add(event.keys.size());
+  if (event.tokens.empty()) return StoreNamed(*holder, event);
+  const Source& from = sources_.at(source);
+  Holder& state = holders_.at(*holder);
+  const uint32_t size_before = state.layout.BlockSizeOf(event.group);
+  switch (state.layout.Learn(event)) {
+    case CacheLayout::Change::kNone:
+      break;
+    case CacheLayout::Change::kNew:
+      kinds_stale_ = true;
+      break;
+    case CacheLayout::Change::kBlockSize:
+      kinds_stale_ = true;
+      spdlog::warn("replica {}: its blocks have {} tokens now, not {}: it was configured anew",
+                   from.replica.id, event.block_size, size_before);
+      metrics_.block_size_changes.Add();
+      Clear(*holder);
+      break;
+    case CacheLayout::Change::kTooMany:
+      metrics_.unusable.Add();
+      return;
+  }
+  const std::vector<BlockHash> names = NamesOf(from, *holder, event);
+  if (names.empty()) {
+    metrics_.orphans.Add(event.keys.size());
+    return;
+  }
+  index_.Store(*holder, event.tier, event.parent, event.keys, names);
+}
+
+std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
+                                          const KvStored& event) {
+  auto extra = event.extras.begin();
+  BlockHash parent;
+  if (event.parent) {
+    const std::optional<BlockHash> known = index_.HashOf(holder, *event.parent);
+    if (!known) return {};
+    parent = *known;
+  } else {
+    EventKeyIdentity identity{.model = source.replica.model,
+                              .adapter = event.adapter,
+                              .salt = "",
+                              .group = event.group,
+                              .block_size = event.block_size};
+    // A text that the first block depends on alone is a salt; were it an image, no prompt of text
+    // would ask for it as a salt.
+    if (extra != event.extras.end() && extra->block == 0 && extra->text) {
+      identity.salt = *extra->text;
+      ++extra;
+    }
+    parent.bytes = spaces_.Of(identity).id.bytes;
+  }
+  std::vector<BlockHash> names;
+  names.reserve(event.keys.size());
+  const std::span<const TokenId> tokens(event.tokens);
+  for (size_t i = 0; i < event.keys.size(); ++i) {
+    std::vector<TokenExtra> extras;
+    if (extra != event.extras.end() && extra->block == i) {
+      extras.push_back({.kind = kEventExtra,
+                        .offset = 0,
+                        .digest = Bytes(extra->digest.begin(), extra->digest.end())});
+      ++extra;
+    }
+    parent = NextBlockHash(spaces_.seed(), parent.bytes,
+                           tokens.subspan(i * event.block_size, event.block_size), extras);
+    names.push_back(parent);
+  }
+  return names;
+}
+
+void EventFeed::StoreNamed(HolderId holder, const KvStored& event) {
+  for (const EngineKey& key : event.keys) {
+    const std::optional<BlockHash> name = index_.HashOf(holder, key);
+    if (!name) {
+      metrics_.orphans.Add();
+      continue;
+    }
+    index_.Store(holder, event.tier, std::nullopt, {&key, 1}, {&*name, 1});
+  }
+}
+
+void EventFeed::OnRemoved(EventSourceId source, std::optional<uint32_t> rank,
+                          const KvRemoved& event) {
+  const std::optional<HolderId> holder = HolderOf(source, rank);
+  if (!holder) return;
+  metrics_.removed.Add();
+  metrics_.blocks_removed.Add(event.keys.size());
+  index_.Remove(*holder, event.tier, event.keys);
+}
+
+void EventFeed::OnCleared(EventSourceId source, std::optional<uint32_t> rank) {
+  const std::optional<HolderId> holder = HolderOf(source, rank);
+  if (!holder) return;
+  metrics_.cleared.Add();
+  Clear(*holder);
+  // Empty is known exactly.
+  Source& from = sources_.at(source);
+  if (from.spoken_for.size() == 1) SetTrusted(from, true);
+}
+
+void EventFeed::OnLost(EventSourceId source, const Status& why) {
+  const auto it = sources_.find(source);
+  if (it == sources_.end()) return;
+  spdlog::warn("replica {}: events of rank {}: {}; what was known of its cache is dropped",
+               it->second.replica.id, it->second.rank, why.ToString());
+  Drop(it->second);
+}
+
+void EventFeed::OnTrusted(EventSourceId source) {
+  const auto it = sources_.find(source);
+  if (it != sources_.end()) SetTrusted(it->second, true);
+}
+
+void EventFeed::OnCachedTokens(HolderId holder, uint64_t predicted, uint64_t actual) {
+  const auto it = holders_.find(holder);
+  if (it == holders_.end() || predicted == 0) return;
+  if (actual >= predicted / 2) {
+    it->second.contradictions = 0;
+    return;
+  }
+  metrics_.contradictions.Add();
+  if (++it->second.contradictions < kContradictionsToDoubt) return;
+  Source& source = sources_.at(it->second.source);
+  spdlog::warn("replica {}: {} replies in a row had far less cached than its events promised",
+               source.replica.id, it->second.contradictions);
+  metrics_.losses.Add();
+  Clear(holder);
+  SetTrusted(source, false);
+}
+
+std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt) {
+  std::vector<GroupMatch> found;
+  if (!prompt.has_tokens()) return found;
+  if (std::exchange(kinds_stale_, false)) SortIntoKinds();
+  for (const Kind& kind : kinds_) {
+    const auto chain_of = [&](uint32_t group, uint32_t block_size, uint32_t window) {
+      const KeySpace space = spaces_.Of({.model = kind.model,
+                                         .adapter = prompt.adapter,
+                                         .salt = prompt.salt,
+                                         .group = group,
+                                         .block_size = block_size});
+      return GroupChain{prompt.ChainIn(space), block_size, window};
+    };
+    std::vector<GroupChain> groups;
+    for (const auto& [number, group] : kind.layout.groups) {
+      groups.push_back(chain_of(number, group.block_size, group.window_tokens));
+    }
+    LookUp(kind, groups, &found);
+    for (const uint32_t size : kind.layout.other_sizes) {
+      LookUp(kind, {chain_of(0, size, 0)}, &found);
+    }
+  }
+  return found;
+}
+
+void EventFeed::LookUp(const Kind& kind, const std::vector<GroupChain>& groups,
+                       std::vector<GroupMatch>* found) const {
+  for (const GroupMatch& match : index_.LookupGroups(groups)) {
+    if (!kind.holders.test(match.holder)) continue;
+    const auto same = kind.layout.other_sizes.empty()
+                          ? found->end()
+                          : std::find_if(found->begin(), found->end(), [&](const GroupMatch& m) {
+                              return m.holder == match.holder;
+                            });
+    if (same == found->end()) {
+      found->push_back(match);
+    } else {
+      same->any_tier_tokens = std::max(same->any_tier_tokens, match.any_tier_tokens);
+    }
+  }
+}
+
+void EventFeed::SortIntoKinds() {
+  kinds_.clear();
+  for (const auto& [holder, state] : holders_) {
+    if (state.layout.groups.empty()) continue;
+    const std::string& model = sources_.at(state.source).replica.model;
+    auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& k) {
+      return k.model == model && k.layout == state.layout;
+    });
+    if (kind == kinds_.end()) {
+      kind = kinds_.insert(kind, {.model = model, .layout = state.layout, .holders = {}});
+    }
+    kind->holders.set(holder);
+  }
+}
+
+bool EventFeed::trusted(HolderId holder) const {
+  const auto it = holders_.find(holder);
+  return it != holders_.end() && sources_.at(it->second.source).trusted;
+}
+
+std::optional<HolderId> EventFeed::HolderOf(EventSourceId source, std::optional<uint32_t> rank) {
+  const auto it = sources_.find(source);
+  if (it == sources_.end()) return std::nullopt;
+  const EventReplica& replica = it->second.replica;
+  const uint32_t number = rank.value_or(it->second.rank);
+  if (number < replica.first_rank || number - replica.first_rank >= replica.holders.size()) {
+    metrics_.unknown_ranks.Add();
+    return std::nullopt;
+  }
+  const HolderId holder = replica.holders[number - replica.first_rank];
+  it->second.spoken_for.insert(holder);
+  holders_[holder].source = source;
+  return holder;
+}
+
+void EventFeed::Clear(HolderId holder) {
+  holders_.at(holder).contradictions = 0;
+  index_.ClearHolder(holder);
+}
+
+void EventFeed::SetTrusted(Source& source, bool trusted) {
+  if (source.trusted == trusted) return;
+  source.trusted = trusted;
+  metrics_.untrusted.Add(trusted ? -1 : 1);
+}
+
+void EventFeed::Drop(Source& source) {
+  for (const HolderId holder : source.spoken_for) Clear(holder);
+  SetTrusted(source, false);
+}
+
+}  // namespace ember::router

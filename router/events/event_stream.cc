@@ -1,0 +1,294 @@
+#include "router/events/event_stream.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "router/events/kv_event_decoder.h"
+
+namespace ember::router {
+
+void EventStream::OnConnected(TimePoint now) {
+  last_live_.reset();
+  DropHeld();
+  failures_ = 0;
+  if (!options_.has_replay) {
+    if (next_) Lose(UnavailableError("the connection was new, and there is no replay to compare"));
+    next_.reset();
+    return;
+  }
+  if (next_ == 0) next_.reset();
+  Ask(next_ ? Purpose::kVerify : Purpose::kJoin, now);
+}
+
+void EventStream::OnLive(uint64_t sequence, ByteSpan payload, TimePoint now) {
+  const uint64_t digest = Xxh3Of64(payload);
+  if (last_live_ && sequence == *last_live_ && digest == last_live_digest_) return;
+  const bool went_back = last_live_ && sequence <= *last_live_;
+  // A replay may have brought what is read only now, but then it is the same.
+  const bool another = next_ && sequence < *next_ && !IsKnown(sequence, digest);
+  const bool hole = last_live_ ? sequence > *last_live_ + 1
+                               : seen_live_ && phase_ == Phase::kLive && next_ && sequence > *next_;
+  if (hole) metrics_.gaps.Add();
+  seen_live_ = true;
+  last_live_ = sequence;
+  last_live_digest_ = digest;
+  if (went_back || another) {
+    if (went_back) DropHeld();
+    Restart(UnavailableError("the publisher began anew"));
+  }
+  // A publisher's first batch: nothing is before it that could be asked for.
+  if (!next_ && sequence == 0) {
+    phase_ = Phase::kLive;
+    Begin(0, true);
+  }
+  if (phase_ != Phase::kLive) {
+    Hold(sequence, payload);
+    DrainHeld();
+    if (phase_ == Phase::kReplaying && held_.empty() && purpose_ == Purpose::kGap) FinishReplay();
+    return;
+  }
+  if (!next_) {
+    if (sequence != 0 && options_.has_replay && !resync_at_) {
+      Hold(sequence, payload);
+      return Ask(Purpose::kJoin, now);
+    }
+    Begin(sequence, sequence == 0);
+  }
+  if (sequence < *next_) return;  // a replay brought it
+  if (sequence > *next_) {
+    if (options_.has_replay) {
+      Hold(sequence, payload);
+      failures_ = 0;
+      return Ask(Purpose::kGap, now);
+    }
+    Lose(UnavailableError("batches " + std::to_string(*next_) + " to " +
+                          std::to_string(sequence - 1) + " are missing, and there is no replay"));
+    Begin(sequence, false);
+  }
+  if (Apply(sequence, payload, true)) return;
+  metrics_.gaps.Add();
+  if (options_.has_replay) {
+    failures_ = 0;
+    Ask(Purpose::kGap, now);
+  } else {
+    ApplyOrLose(sequence, payload, true);
+  }
+}
+
+bool EventStream::TakeFirstAnswer(uint64_t sequence, ByteSpan payload, TimePoint now) {
+  if (purpose_ == Purpose::kVerify) {
+    if (sequence == *next_ - 1 && IsKnown(sequence, Xxh3Of64(payload))) {
+      reconnected_ = true;
+      purpose_ = Purpose::kGap;
+      return false;
+    }
+    if (sequence < *next_) {
+      Restart(UnavailableError("another publisher answers"));
+      Ask(Purpose::kJoin, now);
+      return false;
+    }
+  }
+  if (purpose_ != Purpose::kGap || sequence > *next_) {
+    if (next_) {
+      Lose(UnavailableError("the publisher can't repeat what is before batch " +
+                            std::to_string(sequence)));
+    }
+    Begin(sequence, true);
+    resync_at_.reset();
+    resync_pause_ = options_.first_resync;
+  }
+  purpose_ = Purpose::kGap;
+  return true;
+}
+
+void EventStream::OnReplayed(uint64_t sequence, ByteSpan payload, TimePoint now) {
+  if (phase_ != Phase::kReplaying) return;
+  if (!std::exchange(answered_, true)) {
+    deadline_ = now + options_.stall;
+    if (!TakeFirstAnswer(sequence, payload, now)) return;
+  }
+  if (sequence < *next_) return;
+  if (sequence > *next_) {
+    // The publisher's socket was full in the middle of its answer.
+    if (!progressed_) return OnReplayBroken(UnavailableError("the replay has a hole"), now);
+    return Ask(Purpose::kGap, now);
+  }
+  if (std::exchange(reconnected_, false)) metrics_.gaps.Add();
+  ApplyOrLose(sequence, payload, false);
+  progressed_ = true;
+  failures_ = 0;
+  deadline_ = now + options_.stall;
+  if (held_.empty()) return;
+  DrainHeld();
+  if (held_.empty()) FinishReplay();
+}
+
+void EventStream::OnReplayEnd(TimePoint now) {
+  if (phase_ != Phase::kReplaying) return;
+  if (!answered_) {
+    if (purpose_ == Purpose::kVerify) {
+      Restart(UnavailableError("the publisher has fewer batches than before"));
+      return Ask(Purpose::kJoin, now);
+    }
+    // Nothing was ever published, or nothing is kept.
+    if (!next_) Begin(0, true);
+    resync_at_.reset();
+    purpose_ = Purpose::kGap;
+  }
+  DrainHeld();
+  if (!held_.empty() && !progressed_ && had_target_) {
+    SkipToHeld(UnavailableError("the publisher can't repeat batch " + std::to_string(*next_)));
+  }
+  Settle(now);
+}
+
+void EventStream::OnReplayBroken(const Status& why, TimePoint now) {
+  if (phase_ != Phase::kReplaying) return;
+  if (!progressed_ && ++failures_ >= options_.attempts) return GiveUp(why, now);
+  phase_ = Phase::kPausing;
+  deadline_ = now + options_.first_pause * (1 << std::min(failures_, 10));
+}
+
+void EventStream::Tick(TimePoint now) {
+  if (phase_ == Phase::kLive) {
+    if (resync_at_ && now >= *resync_at_) {
+      resync_at_.reset();
+      failures_ = 0;
+      Ask(Purpose::kJoin, now);
+    }
+    return;
+  }
+  if (now < deadline_) return;
+  if (phase_ == Phase::kPausing) return Ask(purpose_, now);
+  // Without an end marker, silence after the answers is the end, unless something is missing still.
+  if (answered_ && held_.empty()) return FinishReplay();
+  OnReplayBroken(DeadlineError("the replay doesn't answer"), now);
+}
+
+std::optional<EventStream::Replay> EventStream::replay() const {
+  if (phase_ != Phase::kReplaying) return std::nullopt;
+  return Replay{replays_, asked_from_};
+}
+
+std::optional<TimePoint> EventStream::deadline() const {
+  if (phase_ == Phase::kLive) return resync_at_;
+  return deadline_;
+}
+
+void EventStream::Ask(Purpose purpose, TimePoint now) {
+  purpose_ = purpose;
+  phase_ = Phase::kReplaying;
+  asked_from_ = purpose == Purpose::kJoin ? 0 : purpose == Purpose::kVerify ? *next_ - 1 : *next_;
+  answered_ = false;
+  progressed_ = false;
+  reconnected_ = false;
+  had_target_ = !held_.empty();
+  deadline_ = now + options_.first_answer;
+  ++replays_;
+  metrics_.replays.Add();
+}
+
+void EventStream::FinishReplay() { phase_ = Phase::kLive; }
+
+void EventStream::Settle(TimePoint now) {
+  DrainHeld();
+  if (held_.empty()) return FinishReplay();
+  Ask(Purpose::kGap, now);
+}
+
+void EventStream::SkipToHeld(const Status& why) {
+  Lose(why);
+  Begin(held_.front().sequence, false);
+  DrainHeld();
+}
+
+void EventStream::GiveUp(const Status& why, TimePoint now) {
+  // What is known is true even when a resync fails.
+  if (purpose_ != Purpose::kJoin || !next_) {
+    Lose(why);
+    next_.reset();
+  }
+  phase_ = Phase::kLive;
+  DrainHeld();
+  while (!held_.empty()) {
+    if (!next_) {
+      Begin(held_.front().sequence, held_.front().sequence == 0);
+    } else {
+      SkipToHeld(why);
+    }
+    DrainHeld();
+  }
+  resync_at_ = now + resync_pause_;
+  resync_pause_ = std::min(2 * resync_pause_, options_.longest_resync);
+}
+
+void EventStream::Restart(const Status& why) {
+  metrics_.restarts.Add();
+  Lose(why);
+  next_.reset();
+  failures_ = 0;
+  phase_ = Phase::kLive;
+  resync_at_.reset();
+}
+
+void EventStream::Hold(uint64_t sequence, ByteSpan payload) {
+  // What finds no room is missing later, and asked for then.
+  if (held_.size() >= options_.max_held || held_bytes_ + payload.size() > options_.max_held_bytes) {
+    return;
+  }
+  held_bytes_ += payload.size();
+  held_.push_back({sequence, Bytes(payload.begin(), payload.end())});
+}
+
+void EventStream::DropHeld() {
+  held_.clear();
+  held_bytes_ = 0;
+}
+
+void EventStream::DrainHeld() {
+  // Until a first answer, nobody knows whether it follows what was applied.
+  if (phase_ != Phase::kLive && purpose_ != Purpose::kGap) return;
+  while (next_ && !held_.empty() && held_.front().sequence <= *next_) {
+    const Held held = std::move(held_.front());
+    held_.pop_front();
+    held_bytes_ -= held.payload.size();
+    if (held.sequence == *next_) ApplyOrLose(held.sequence, held.payload, true);
+  }
+}
+
+bool EventStream::Apply(uint64_t sequence, ByteSpan payload, bool live) {
+  Result<KvEventBatch> batch = DecodeKvEventBatch(payload, options_.keys);
+  if (!batch.ok()) return false;
+  Passed(sequence, Xxh3Of64(payload));
+  metrics_.batches.Add();
+  sink_.OnBatch(*std::move(batch), live);
+  return true;
+}
+
+void EventStream::Passed(uint64_t sequence, uint64_t digest) {
+  next_ = sequence + 1;
+  digests_[sequence % digests_.size()] = digest;
+}
+
+bool EventStream::IsKnown(uint64_t sequence, uint64_t digest) const {
+  return *next_ - sequence <= digests_.size() && digests_[sequence % digests_.size()] == digest;
+}
+
+void EventStream::ApplyOrLose(uint64_t sequence, ByteSpan payload, bool live) {
+  if (Apply(sequence, payload, live)) return;
+  Lose(CorruptError("batch " + std::to_string(sequence) + " can't be read"));
+  Passed(sequence, Xxh3Of64(payload));
+}
+
+void EventStream::Lose(const Status& why) {
+  metrics_.losses.Add();
+  sink_.OnLost(why);
+}
+
+void EventStream::Begin(uint64_t sequence, bool trusted) {
+  next_ = sequence;
+  if (trusted) sink_.OnTrusted();
+}
+
+}  // namespace ember::router

@@ -1,0 +1,58 @@
+// KvEvent: what an inference engine says about its KV cache, as plain values. A batch is one
+// message of its event stream, in the engine's order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "proto/base/checksum.h"
+#include "proto/model/block_hash.h"
+#include "router/index/engine_key.h"
+#include "router/index/holder.h"
+
+namespace ember::router {
+
+// What a block depends on beside its tokens: an image, prompt embeddings, a salt.
+struct KvExtra {
+  uint32_t block = 0;               // of the event
+  std::optional<std::string> text;  // there is this one text and nothing else
+  Checksum digest{};                // of all of it
+};
+
+// `keys[i]` names tokens [i*block_size, (i+1)*block_size), in a chain that continues `parent`.
+struct KvStored {
+  HolderTier tier = HolderTier::kDevice;
+  uint32_t group = 0;          // cache group of a hybrid model
+  std::string group_kind;      // "full_attention", "sliding_window", "mamba" ...; may be empty
+  uint32_t window_tokens = 0;  // 0: not a window
+  uint32_t block_size = 0;     // tokens
+  std::string adapter;         // empty: the base model
+  std::optional<EngineKey> parent;
+  std::vector<EngineKey> keys;
+  std::vector<TokenId> tokens;  // keys.size() * block_size, or none: the blocks are named only
+  std::vector<KvExtra> extras;  // ascending by block
+};
+
+struct KvRemoved {
+  HolderTier tier = HolderTier::kDevice;
+  std::vector<EngineKey> keys;
+};
+
+// The engine emptied its whole cache.
+struct KvCleared {};
+
+using KvEvent = std::variant<KvStored, KvRemoved, KvCleared>;
+
+struct KvEventBatch {
+  double timestamp = 0;          // seconds since 1970 on the engine's clock
+  std::optional<uint32_t> rank;  // data-parallel rank; nothing: the one of the endpoint
+  std::vector<KvEvent> events;   // each of at most kMaxBlocksPerEvent blocks
+  uint32_t unknown_types = 0;    // events of types that are not known here, left out
+  uint32_t unknown_media = 0;    // events on a medium not known here, taken for the slowest tier
+  uint32_t unusable = 0;         // Stored events that contradict themselves, left out
+};
+
+}  // namespace ember::router

@@ -1,0 +1,315 @@
+#include "router/events/event_feed.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "router/events/kv_event_decoder.h"
+#include "tests/unit/router_events/engine_model.h"
+
+namespace ember::router {
+namespace {
+
+using Tokens = EngineModel::Tokens;
+
+class EventFeedTest : public ::testing::Test {
+ protected:
+  static constexpr EventSourceId kSource = 1;
+  static constexpr EventSourceId kOther = 2;
+
+  // A source of a replica of `ranks` ranks; its holders.
+  std::vector<HolderId> Add(EventSourceId source, uint32_t ranks = 1, uint32_t first_rank = 0) {
+    EventReplica replica{.id = "r", .model = "m", .first_rank = first_rank, .holders = {}};
+    for (uint32_t i = 0; i < ranks; ++i) {
+      replica.holders.push_back(index_.AddHolder(HolderKind::kReplica));
+    }
+    feed_.AddSource(source, replica, first_rank);
+    return replica.holders;
+  }
+  void Tell(EventSourceId source, const std::string& payload) {
+    const Result<KvEventBatch> batch = DecodeKvEventBatch(AsBytes(payload), fold_);
+    ASSERT_TRUE(batch.ok());
+    for (const KvEvent& event : batch->events) {
+      if (const auto* stored = std::get_if<KvStored>(&event)) {
+        feed_.OnStored(source, batch->rank, *stored);
+      } else if (const auto* removed = std::get_if<KvRemoved>(&event)) {
+        feed_.OnRemoved(source, batch->rank, *removed);
+      } else {
+        feed_.OnCleared(source, batch->rank);
+      }
+    }
+  }
+  GroupMatch Match(HolderId holder, const Tokens& tokens, const std::string& adapter = "",
+                   const std::string& salt = "") {
+    TokenizedPrompt prompt;
+    prompt.tokens = tokens;
+    prompt.adapter = adapter;
+    prompt.salt = salt;
+    for (const GroupMatch& match : feed_.Match(prompt)) {
+      if (match.holder == holder) return match;
+    }
+    return {.holder = holder};
+  }
+  uint64_t Device(HolderId holder, const Tokens& tokens, const std::string& adapter = "",
+                  const std::string& salt = "") {
+    return Match(holder, tokens, adapter, salt).device_tokens;
+  }
+
+  PrefixIndex index_{PrefixIndexOptions{}};
+  SeededRandom random_{7};
+  MetricsRegistry registry_;
+  EventMetrics metrics_{registry_};
+  EventFeed feed_{index_, random_, metrics_};
+  EngineKeyFold fold_{42};
+};
+
+TEST_F(EventFeedTest, WhatIsStoredIsFoundAndWhatIsRemovedIsNot) {
+  for (const EventShape shape : {EventShape::kArrays, EventShape::kMaps, EventShape::kAllMaps}) {
+    for (const HashForm form :
+         {HashForm::kUnsigned, HashForm::kSigned, HashForm::kBytes32, HashForm::kBytes8}) {
+      const EventSourceId source = 10 + 10 * static_cast<int>(shape) + static_cast<int>(form);
+      const HolderId holder = Add(source).front();
+      EngineModel engine({.shape = shape, .form = form});
+      const Tokens prompt = PromptOf(1, 16);
+      Tell(source, engine.Store(Tokens(prompt.begin(), prompt.begin() + 8)));
+      EXPECT_EQ(Device(holder, prompt), 8u);
+      Tell(source, engine.Store(prompt));  // goes on after a parent that was told
+      EXPECT_EQ(Device(holder, prompt), 16u);
+      EXPECT_EQ(Device(holder, PromptOf(2, 16)), 0u);
+      Tell(source, engine.Remove(prompt, 2));
+      EXPECT_EQ(Device(holder, prompt), 8u);
+      Tell(source, engine.Store(prompt));
+      Tell(source, engine.Clear());
+      EXPECT_EQ(Device(holder, prompt), 0u);
+      feed_.RemoveSource(source);
+    }
+  }
+}
+
+// vLLM tells some blocks twice without a removal in between.
+TEST_F(EventFeedTest, EventsAreIdempotent) {
+  const HolderId holder = Add(kSource).front();
+  EngineModel engine;
+  const Tokens prompt = PromptOf(1, 8);
+  const std::string stored =
+      engine.Batch({engine.StoredEvent(engine.HashesOf(prompt), {}, prompt)});
+  const std::string removed = engine.Batch({engine.RemovedEvent(engine.HashesOf(prompt))});
+  Tell(kSource, stored);
+  Tell(kSource, stored);
+  EXPECT_EQ(Device(holder, prompt), 8u);
+  Tell(kSource, removed);
+  Tell(kSource, removed);
+  EXPECT_EQ(Device(holder, prompt), 0u);
+}
+
+TEST_F(EventFeedTest, BlocksOfAnUnknownParentAreNoPrefix) {
+  const HolderId holder = Add(kSource).front();
+  EngineModel engine;
+  const Tokens prompt = PromptOf(1, 8);
+  const auto hashes = engine.HashesOf(prompt);
+  Tell(kSource, engine.Batch({engine.StoredEvent({hashes[1]}, hashes[0], PromptOf(9, 4))}));
+  EXPECT_EQ(metrics_.orphans.value(), 1u);
+  EXPECT_EQ(index_.blocks_held(holder), 0u);
+}
+
+// A7, A8: gone at once, and what comes late cannot bring them back.
+TEST_F(EventFeedTest, LostAndRemovedSourcesLoseEverything) {
+  const HolderId holder = Add(kSource).front();
+  EngineModel engine;
+  const Tokens prompt = PromptOf(1, 8);
+  feed_.OnTrusted(kSource);
+  EXPECT_EQ(metrics_.untrusted.value(), 0);
+  const std::string stored = engine.Store(prompt);
+  Tell(kSource, stored);
+  feed_.OnLost(kSource, UnavailableError("gap"));
+  EXPECT_EQ(Device(holder, prompt), 0u);
+  EXPECT_FALSE(feed_.trusted(holder));
+  EXPECT_EQ(metrics_.untrusted.value(), 1);
+  // What is told from now on is true.
+  Tell(kSource, stored);
+  EXPECT_EQ(Device(holder, prompt), 8u);
+  feed_.RemoveSource(kSource);
+  EXPECT_EQ(metrics_.untrusted.value(), 0);
+  EXPECT_EQ(index_.blocks_held(holder), 0u);
+  Tell(kSource, stored);  // was under way
+  EXPECT_EQ(index_.blocks_held(holder), 0u);
+}
+
+TEST_F(EventFeedTest, ClearedIsEmptyAndTrusted) {
+  const HolderId holder = Add(kSource).front();
+  EngineModel engine;
+  Tell(kSource, engine.Store(PromptOf(1, 8)));
+  Tell(kSource, engine.Clear());
+  EXPECT_EQ(index_.blocks_held(holder), 0u);
+  EXPECT_TRUE(feed_.trusted(holder));
+}
+
+// A8: an engine that sleeps empties its cache without a word.
+TEST_F(EventFeedTest, RepliesThatContradictTakeTheTrust) {
+  const HolderId holder = Add(kSource).front();
+  EngineModel engine;
+  const Tokens prompt = PromptOf(1, 8);
+  Tell(kSource, engine.Store(prompt));
+  feed_.OnTrusted(kSource);
+  for (int i = 0; i < 20; ++i) {
+    feed_.OnCachedTokens(holder, 8, 0);
+    feed_.OnCachedTokens(holder, 0, 0);  // says nothing
+    feed_.OnCachedTokens(holder, 8, 4);  // one block less is no contradiction
+  }
+  EXPECT_EQ(Device(holder, prompt), 8u) << "single ones are evictions";
+  for (int i = 0; i < 4; ++i) feed_.OnCachedTokens(holder, 8, 0);
+  EXPECT_EQ(Device(holder, prompt), 0u);
+  EXPECT_FALSE(feed_.trusted(holder));
+  EXPECT_EQ(metrics_.untrusted.value(), 1);
+  Tell(kSource, engine.Clear());
+  EXPECT_TRUE(feed_.trusted(holder));
+}
+
+// A13: two groups for the same tokens.
+TEST_F(EventFeedTest, AHybridModelNeedsEveryGroup) {
+  const HolderId holder = Add(kSource).front();
+  const Tokens prompt = PromptOf(1, 16);
+  EngineModel full({.group = 0});
+  EngineModel window({.group = 1, .window = 8});
+  Tell(kSource, full.Store(prompt));
+  Tell(kSource, window.Store(prompt));
+  EXPECT_EQ(Device(holder, prompt), 16u);
+  // The window's first half has slid out: only the last 8 tokens are needed.
+  Tell(kSource, window.Batch({window.RemovedEvent({window.HashesOf(prompt)[0]})}));
+  EXPECT_EQ(Device(holder, prompt), 16u);
+  Tell(kSource, window.Remove(prompt));
+  EXPECT_EQ(Device(holder, prompt), 0u) << "the same hashes in the other group stay";
+  Tell(kSource, window.Store(prompt));
+  EXPECT_EQ(Device(holder, prompt), 16u);
+  Tell(kSource, full.Remove(prompt, 3));
+  EXPECT_EQ(Device(holder, prompt), 12u);
+}
+
+// A13: tiers.
+TEST_F(EventFeedTest, ASlowerTierCountsApartAndOutlivesTheDevice) {
+  const HolderId holder = Add(kSource).front();
+  const Tokens prompt = PromptOf(1, 16);
+  EngineModel device;
+  EngineModel host({.medium = "CPU"});
+  Tell(kSource, device.Store(prompt));
+  // vLLM's offloading names blocks without their tokens.
+  const auto hashes = host.HashesOf(prompt);
+  Tell(kSource, host.Batch({host.StoredEvent(hashes, {}, {})}));
+  Tell(kSource, device.Remove(prompt, 1));
+  EXPECT_EQ(Match(holder, prompt).device_tokens, 4u);
+  EXPECT_EQ(Match(holder, prompt).any_tier_tokens, 16u);
+  Tell(kSource, host.Batch({host.RemovedEvent(hashes)}));
+  EXPECT_EQ(Match(holder, prompt).device_tokens, 4u);
+  EXPECT_EQ(Match(holder, prompt).any_tier_tokens, 4u);
+}
+
+TEST_F(EventFeedTest, ASlowerTierMayCutOtherwise) {
+  const HolderId holder = Add(kSource).front();
+  const Tokens prompt = PromptOf(1, 32);
+  EngineModel device;
+  EngineModel host({.block_size = 16, .medium = "cpu"});
+  Tell(kSource, device.Store(Tokens(prompt.begin(), prompt.begin() + 8)));
+  Tell(kSource, host.Store(prompt));
+  EXPECT_EQ(Match(holder, prompt).device_tokens, 8u);
+  EXPECT_EQ(Match(holder, prompt).any_tier_tokens, 32u);
+  EXPECT_EQ(metrics_.block_size_changes.value(), 0u);
+}
+
+// A14, B3, B4: an adapter's blocks are nobody else's.
+TEST_F(EventFeedTest, AdaptersAndTheBaseShareNothing) {
+  const HolderId holder = Add(kSource).front();
+  const Tokens prompt = PromptOf(1, 8);
+  EngineModel engine({.adapter = "law"});
+  Tell(kSource, engine.Store(prompt));
+  EXPECT_EQ(Device(holder, prompt, "law"), 8u);
+  EXPECT_EQ(Device(holder, prompt), 0u);
+  EXPECT_EQ(Device(holder, prompt, "medicine"), 0u);
+}
+
+// B3: salts; and images never look like text.
+TEST_F(EventFeedTest, SaltsAndImagesShareNothingWithPlainText) {
+  const HolderId holder = Add(kSource).front();
+  const Tokens prompt = PromptOf(1, 8);
+  const auto stored = [&](const std::string& extras, uint64_t first_hash) {
+    MsgpackWriter event;
+    event.Array(9).Text("BlockStored").Array(2).Unsigned(first_hash).Unsigned(first_hash + 1).Nil();
+    event.Array(8);
+    for (const TokenId t : prompt) event.Unsigned(static_cast<uint64_t>(t));
+    event.Unsigned(4).Nil().Text("GPU").Nil().Raw(extras);
+    return EngineModel().Batch({event.str()});
+  };
+  Tell(kSource, stored(MsgpackWriter().Array(2).Array(1).Text("alice").Nil().str(), 10));
+  EXPECT_EQ(Device(holder, prompt, "", "alice"), 8u) << "the second block follows the first";
+  EXPECT_EQ(Device(holder, prompt), 0u);
+  EXPECT_EQ(Device(holder, prompt, "", "bob"), 0u);
+  // An image in the second block.
+  Tell(
+      kSource,
+      stored(MsgpackWriter().Array(2).Nil().Array(1).Array(2).Text("image").Unsigned(5).str(), 20));
+  EXPECT_EQ(Device(holder, prompt), 4u);
+  EXPECT_EQ(Device(holder, prompt, "", "image"), 0u);
+}
+
+// B5: a new adapter under an old name is found out by its replies.
+TEST_F(EventFeedTest, AnAdapterThatWasReplacedLosesTrustByItsReplies) {
+  const HolderId holder = Add(kSource).front();
+  const Tokens prompt = PromptOf(1, 8);
+  EngineModel engine({.adapter = "law"});
+  Tell(kSource, engine.Store(prompt));
+  for (int i = 0; i < 4; ++i) feed_.OnCachedTokens(holder, Device(holder, prompt, "law"), 0);
+  EXPECT_EQ(Device(holder, prompt, "law"), 0u);
+}
+
+// A15
+TEST_F(EventFeedTest, AnotherBlockSizeStartsAnewAndBothSizesScore) {
+  const HolderId first = Add(kSource).front();
+  const HolderId second = Add(kOther).front();
+  const Tokens prompt = PromptOf(1, 64);
+  EngineModel small({.block_size = 16});
+  EngineModel large({.block_size = 64});
+  Tell(kSource, small.Store(prompt));
+  Tell(kOther, small.Store(PromptOf(1, 32)));
+  EXPECT_EQ(Device(first, prompt), 64u);
+  Tell(kSource, large.Store(prompt));  // restarted with another configuration
+  EXPECT_EQ(metrics_.block_size_changes.value(), 1u);
+  EXPECT_EQ(Device(first, prompt), 64u);
+  EXPECT_EQ(index_.blocks_held(first), 1u) << "the old size's blocks are gone";
+  Tell(kOther, EngineModel({.block_size = 16}).Store(prompt));
+  EXPECT_EQ(Device(second, prompt), 64u);
+  EXPECT_EQ(Device(first, PromptOf(1, 48)), 0u);
+  EXPECT_EQ(Device(second, PromptOf(1, 48)), 48u);
+}
+
+// A16
+TEST_F(EventFeedTest, OnlyRanksThatTheReplicaHasAreBelieved) {
+  const std::vector<HolderId> holders = Add(kSource, 2, 4);
+  const Tokens prompt = PromptOf(1, 8);
+  for (const uint32_t rank : {4u, 5u}) {
+    EngineModel engine({.rank = rank});
+    Tell(kSource, engine.Store(PromptOf(static_cast<int>(rank), 8)));
+    EXPECT_EQ(Device(holders[rank - 4], PromptOf(static_cast<int>(rank), 8)), 8u);
+    EXPECT_EQ(Device(holders[5 - rank], PromptOf(static_cast<int>(rank), 8)), 0u);
+  }
+  for (const uint32_t rank : {0u, 3u, 6u, 4000000000u}) {
+    EngineModel engine({.rank = rank});
+    Tell(kSource, engine.Store(prompt));
+  }
+  EXPECT_EQ(metrics_.unknown_ranks.value(), 4u);
+  EXPECT_EQ(Device(holders[0], prompt) + Device(holders[1], prompt), 0u);
+  // Without a rank it is the endpoint's own. A loss takes all that the source spoke for.
+  Tell(kSource, EngineModel().Store(prompt));
+  EXPECT_EQ(Device(holders[0], prompt), 8u);
+  feed_.OnLost(kSource, UnavailableError("gap"));
+  EXPECT_EQ(index_.blocks_held(holders[0]) + index_.blocks_held(holders[1]), 0u);
+}
+
+TEST_F(EventFeedTest, AHostilePublisherMakesNoLayoutsWithoutEnd) {
+  Add(kSource);
+  for (uint32_t group = 0; group < 1000; ++group) {
+    EngineModel engine({.group = group});
+    Tell(kSource, engine.Store(PromptOf(1, 8)));
+  }
+  EXPECT_GE(metrics_.unusable.value(), 900u);
+}
+
+}  // namespace
+}  // namespace ember::router
