@@ -47,8 +47,8 @@ void Fuzz(ByteSpan in) {
     in = in.subspan(1);
     return value;
   };
-  MetricsRegistry registry;
-  EventMetrics metrics(registry);
+  static MetricsRegistry registry;
+  static EventMetrics metrics(registry);
   OrderCheck sink;
   const EventStreamOptions options{.has_replay = (byte() & 1) != 0, .max_held_bytes = 256};
   EventStream stream(options, sink, metrics);

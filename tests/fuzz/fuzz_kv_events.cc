@@ -35,10 +35,10 @@ void CheckBounds(const KvEventBatch& batch, size_t bytes) {
 }
 
 void Fuzz(ByteSpan in) {
-  PrefixIndex index(PrefixIndexOptions{});
+  static MetricsRegistry registry;
+  static EventMetrics metrics(registry);
+  PrefixIndex index(PrefixIndexOptions{.max_bytes = 1 << 20});
   SeededRandom random(1);
-  MetricsRegistry registry;
-  EventMetrics metrics(registry);
   EventFeed feed(index, random, metrics);
   const EngineKeyFold fold(7);
   const std::vector<HolderId> holders{index.AddHolder(HolderKind::kReplica),

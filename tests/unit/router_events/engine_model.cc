@@ -6,7 +6,9 @@ namespace ember::router {
 
 EngineModel::Tokens PromptOf(int number, size_t tokens) {
   EngineModel::Tokens prompt(tokens);
-  for (size_t i = 0; i < tokens; ++i) prompt[i] = static_cast<TokenId>(number * 100000 + 7 * i);
+  for (size_t i = 0; i < tokens; ++i) {
+    prompt[i] = static_cast<TokenId>(static_cast<uint32_t>(number) * 1000 + i % 997);
+  }
   return prompt;
 }
 
