@@ -118,10 +118,12 @@ asio::awaitable<void> Router::Tokenize(const http::Request& request, Routing* ro
 
 std::vector<Candidate> Router::Candidates(const Routing& routing) const {
   std::vector<Candidate> candidates;
+  const TimePoint now = SteadyClock().Now();
   for (const ReplicaNumber n : parts_.replicas->numbers()) {
     const ReplicaSet::Member& m = parts_.replicas->at(n);
     const bool wanted = routing.options.pin.empty() || routing.options.pin == m.config.id;
     if (!wanted || !m.has_room() || Contains(routing.tried, m.endpoint->members.front())) continue;
+    parts_.replicas->Describe(n, now);
     candidates.push_back({.replica = &m.view, .service_ms = m.service_ms, .number = n});
   }
   return candidates;
@@ -172,8 +174,9 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                                     std::min(record.prompt_tokens, record.predicted_tokens)};
   if (record.trace.active) record.attempts.back().span = parts_.random->Next();
   // The member, and its number, last as long as the flight.
-  ReplicaSet::Flight flight =
-      parts_.replicas->Start(replica, attempt.prefill_tokens, SteadyClock().Now());
+  ReplicaSet::Flight flight = parts_.replicas->Start(
+      replica, attempt.prefill_tokens, cost == nullptr ? 0 : cost->load_ms + cost->prefill_ms,
+      SteadyClock().Now());
   attempt.flight = &flight;
   routing->tried.push_back(member.endpoint->members.front());
   attempt.may_retry = MayRetry(*routing);

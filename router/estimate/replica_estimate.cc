@@ -34,14 +34,16 @@ void ReplicaEstimate::OnFirstToken(FlightNumber number, TimePoint now) {
   answering_.insert(std::move(node));
 }
 
-void ReplicaEstimate::OnEnd(FlightNumber number, const std::optional<ReplyTokens>& tokens,
-                            TimePoint now) {
+void ReplicaEstimate::OnReply(FlightNumber number, const ReplyTokens& tokens, TimePoint now) {
+  const auto it = answering_.find(number);
+  if (it != answering_.end()) Learn(tokens, it->second.prefill_ms, now);
+}
+
+void ReplicaEstimate::OnEnd(FlightNumber number) {
   if (const auto node = waiting_.extract(number)) {
     waiting_ms_ = waiting_.empty() ? 0 : waiting_ms_ - node.mapped().expected_ms;
-    return;
   }
-  const auto node = answering_.extract(number);
-  if (node && tokens) Learn(*tokens, node.mapped().prefill_ms, now);
+  answering_.erase(number);
 }
 
 void ReplicaEstimate::Learn(const ReplyTokens& tokens, double prefill_ms, TimePoint now) {
@@ -78,15 +80,13 @@ double ReplicaEstimate::BacklogMs(TimePoint now) const {
   return others_ms + std::max(0.0, waiting_ms_ - std::clamp(served_ms, 0.0, oldest.expected_ms));
 }
 
-void ReplicaEstimate::Describe(TimePoint now, bool has_agent, Replica* view) const {
-  if (!has_agent) {
+void ReplicaEstimate::Describe(TimePoint now, Told told, Replica* view) const {
+  if (!told.prefill) {
     view->prefill = prefill_.model();
     view->prefill_known = prefill_.known();
-    if (load_ms_per_token_.size() > 0) {
-      view->load_tokens_per_ms = 1 / load_ms_per_token_.Quantile(0.5);
-    }
   }
   if (load_ms_per_token_.size() > 0) {
+    if (!told.load_rate) view->load_tokens_per_ms = 1 / load_ms_per_token_.Quantile(0.5);
     view->load_tail_tokens_per_ms = 1 / load_ms_per_token_.Quantile(0.9);
   }
   view->backlog_ms = BacklogMs(now);

@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 
 #include "proto/base/time.h"
 #include "proto/model/routing.h"
@@ -35,8 +34,10 @@ class ReplicaEstimate {
   FlightNumber OnSent(double expected_ms, TimePoint now);
   // The first byte of its reply's body came. Once a flight; after OnEnd ignored.
   void OnFirstToken(FlightNumber flight, TimePoint now);
-  // The reply ended, or never came. `tokens`: nothing when the reply did not say.
-  void OnEnd(FlightNumber flight, const std::optional<ReplyTokens>& tokens, TimePoint now);
+  // The reply has ended and said this. After OnFirstToken and before OnEnd, else ignored.
+  void OnReply(FlightNumber flight, const ReplyTokens& tokens, TimePoint now);
+  // The reply ended, or never came. Once a flight.
+  void OnEnd(FlightNumber flight);
 
   // The engine, which other routers may use as well, reports so many requests without a first
   // token.
@@ -45,9 +46,14 @@ class ReplicaEstimate {
   // What is ahead of a request that is sent now, in ms of prefill: of ours what was predicted, of
   // others' requests, as the last report counted them, our typical one.
   double BacklogMs(TimePoint now) const;
-  // Fills in what is known here: prefill model (unless the replica's agent has told its own), load
-  // rates, backlog, cache use. The rest of `view` stays.
-  void Describe(TimePoint now, bool has_agent, Replica* view) const;
+  // What the replica's agent has told itself: it sees the engine from nearby, and wins.
+  struct Told {
+    bool prefill = false;
+    bool load_rate = false;
+  };
+  // Fills in what is known here: prefill model, load rates, backlog, cache use. The rest of `view`
+  // stays, and what was told.
+  void Describe(TimePoint now, Told told, Replica* view) const;
 
  private:
   struct Flight {

@@ -54,8 +54,17 @@ ReplicaSet::Flight& ReplicaSet::Flight::operator=(Flight&& other) noexcept {
   return *this;
 }
 
-void ReplicaSet::Flight::PrefillDone() {
-  if (set_ != nullptr) set_->EndPrefill(replica_, number_);
+void ReplicaSet::Flight::PrefillDone(bool streamed, TimePoint now) {
+  if (set_ == nullptr) return;
+  set_->EndPrefill(replica_, number_);
+  ReplicaEstimate& estimate = set_->at(replica_).estimate;
+  const ReplicaEstimate::FlightNumber flight = set_->FlightOf(replica_, number_)->estimated;
+  streamed ? estimate.OnFirstToken(flight, now) : estimate.OnEnd(flight);
+}
+
+void ReplicaSet::Flight::Learn(const ReplyTokens& tokens, TimePoint now) {
+  if (set_ == nullptr) return;
+  set_->at(replica_).estimate.OnReply(set_->FlightOf(replica_, number_)->estimated, tokens, now);
 }
 
 void ReplicaSet::Flight::End() {
@@ -151,29 +160,38 @@ size_t ReplicaSet::usable_count() const {
 }
 
 ReplicaSet::Flight ReplicaSet::Start(ReplicaNumber replica, uint64_t prefill_tokens,
-                                     TimePoint now) {
+                                     double prefill_ms, TimePoint now) {
   Member& m = at(replica);
   ++m.totals.requests;
   ++m.endpoint->under_way;
   ++m.view.in_flight;
   m.view.in_flight_prefill_tokens += prefill_tokens;
-  m.flights.emplace(next_flight_, Member::Flight{prefill_tokens, now});
+  m.flights.emplace(next_flight_,
+                    Member::Flight{prefill_tokens, now, m.estimate.OnSent(prefill_ms, now)});
   return Flight(this, replica, next_flight_++);
+}
+
+void ReplicaSet::Describe(ReplicaNumber replica, TimePoint now) {
+  Member& m = at(replica);
+  m.estimate.Describe(now, {.prefill = m.agent_has_fit, .load_rate = m.endpoint->agent_connected},
+                      &m.view);
+}
+
+ReplicaSet::Member::Flight* ReplicaSet::FlightOf(ReplicaNumber replica, uint64_t number) {
+  return &at(replica).flights.at(number);
 }
 
 void ReplicaSet::EndPrefill(ReplicaNumber replica, uint64_t number) {
   Member& m = at(replica);
-  const auto flight = m.flights.find(number);
-  if (flight == m.flights.end()) return;
-  if (number >= m.first_unreported) {
-    m.view.in_flight_prefill_tokens -= flight->second.prefill_tokens;
-  }
-  flight->second.prefill_tokens = 0;
+  Member::Flight& flight = *FlightOf(replica, number);
+  if (number >= m.first_unreported) m.view.in_flight_prefill_tokens -= flight.prefill_tokens;
+  flight.prefill_tokens = 0;
 }
 
 void ReplicaSet::EndFlight(ReplicaNumber replica, uint64_t number) {
   EndPrefill(replica, number);
   Member& m = at(replica);
+  m.estimate.OnEnd(FlightOf(replica, number)->estimated);
   m.flights.erase(number);
   --m.endpoint->under_way;
   if (number >= m.first_unreported) {
@@ -206,7 +224,12 @@ void ReplicaSet::ApplySnapshot(ReplicaNumber replica, const AgentSnapshot& snaps
 void ReplicaSet::ApplyReport(ReplicaNumber replica, const AgentReport& report, TimePoint now) {
   Member& m = at(replica);
   m.view.load = report.load;
-  m.view.prefill = report.prefill;
+  // The default is what an agent says that has not measured anything yet.
+  m.agent_has_fit = report.prefill.linear_ms != PrefillModel().linear_ms;
+  if (m.agent_has_fit) {
+    m.view.prefill = report.prefill;
+    m.view.prefill_known = true;
+  }
   m.view.load_tokens_per_ms = report.load_tokens_per_ms;
   auto it = m.flights.lower_bound(m.first_unreported);
   for (; it != m.flights.end() && it->second.started + kReportDelay <= now; ++it) {
@@ -221,6 +244,8 @@ void ReplicaSet::ApplyLost(ReplicaNumber replica) {
   Member& m = at(replica);
   m.endpoint->agent_connected = false;
   m.agent_space.reset();
+  m.agent_has_fit = false;
+  m.view.load_tokens_per_ms = 0;
   m.view.load = {.slots_total = m.view.load.slots_total};
   m.first_unreported = 0;
   m.view.in_flight = m.under_way();

@@ -21,6 +21,7 @@
 #include "proto/base/time.h"
 #include "proto/model/key_space.h"
 #include "proto/model/routing.h"
+#include "router/estimate/replica_estimate.h"
 #include "router/fleet/agent_event.h"
 #include "router/fleet/endpoint.h"
 #include "router/fleet/replica_listener.h"
@@ -49,6 +50,8 @@ class ReplicaSet {
     const uint32_t rank;  // as the engine numbers it; 0 when it has none
     Replica view;         // what policies see; kept up to date
     ReplicaTotals totals;
+    ReplicaEstimate estimate;
+    bool agent_has_fit = false;           // the view's prefill model is the agent's
     HolderId holder = kNoHolder;          // as the index knows it
     std::optional<KeySpace> agent_space;  // how its agent names blocks; nothing: not known
     double service_ms = 0;  // moving average of a request's time there after its prefill
@@ -61,6 +64,7 @@ class ReplicaSet {
     struct Flight {
       uint64_t prefill_tokens = 0;
       TimePoint started;
+      ReplicaEstimate::FlightNumber estimated = 0;
     };
     std::map<uint64_t, Flight> flights;  // all of ours, in order of their start
     uint64_t first_unreported = 0;       // flights before this number are part of the report
@@ -74,7 +78,10 @@ class ReplicaSet {
     Flight& operator=(Flight&& other) noexcept;
     ~Flight() { End(); }
     // The first token came: its prefill is no longer ahead of anybody.
-    void PrefillDone();
+    // `streamed`: this is its moment; a whole reply comes later than its first token.
+    void PrefillDone(bool streamed, TimePoint now);
+    // The reply has ended, and its engine counted this.
+    void Learn(const ReplyTokens& tokens, TimePoint now);
 
    private:
     friend class ReplicaSet;
@@ -116,7 +123,10 @@ class ReplicaSet {
   const std::vector<std::shared_ptr<Endpoint>>& endpoints() const { return endpoints_; }
   size_t usable_count() const;
 
-  Flight Start(ReplicaNumber replica, uint64_t prefill_tokens, TimePoint now);
+  // `prefill_tokens`, `prefill_ms`: what the request is expected to load and compute there.
+  Flight Start(ReplicaNumber replica, uint64_t prefill_tokens, double prefill_ms, TimePoint now);
+  // Brings what its estimate knows of a member into its view.
+  void Describe(ReplicaNumber replica, TimePoint now);
   void ObserveService(ReplicaNumber replica, double ms);
 
   void ApplySnapshot(ReplicaNumber replica, const AgentSnapshot& snapshot, TimePoint now);
@@ -130,6 +140,7 @@ class ReplicaSet {
 
  private:
   void EndFlight(ReplicaNumber replica, uint64_t number);
+  Member::Flight* FlightOf(ReplicaNumber replica, uint64_t number);
   void EndPrefill(ReplicaNumber replica, uint64_t number);
   Status SetDraining(std::string_view id, bool draining);
   ReplicaNumber FreeSlot();

@@ -63,6 +63,15 @@ std::optional<Health::Reply> ReplyOf(const http::RelayOutcome& relay) {
   return Health::Reply::kGood;
 }
 
+ReplyTokens TokensOf(const AttemptResult& result, const CandidateCost* cost) {
+  ReplyTokens tokens{.prompt = result.usage->cached_tokens + result.usage->computed_tokens,
+                     .cached = result.usage->cached_tokens};
+  if (cost != nullptr && result.route == RouteName(Route::kRemote)) {
+    tokens.loaded = tokens.cached - std::min<uint64_t>(tokens.cached, cost->local_tokens);
+  }
+  return tokens;
+}
+
 }  // namespace
 
 http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
@@ -104,7 +113,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     return !(attempt.may_retry && head.status == 503);
   };
   relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome& so_far) {
-    attempt.flight->PrefillDone();
+    attempt.flight->PrefillDone(event_stream && head.status == 200, Now());
     result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
     result.route = KnownRoute(head.headers.Get("x-ember-route"));
     said_by_agent = !result.route.empty();
@@ -126,6 +135,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   if (result.usage && !said_by_agent) {
     result.route = RouteOfReply(result.usage->cached_tokens, attempt.cost);
   }
+  if (result.usage) attempt.flight->Learn(TokensOf(result, attempt.cost), Now());
   JudgeHealth(attempt.replica, &result);
   if (result.relay.end == http::RelayEnd::kDone) {
     // A stream shows when its prefill ended; of a whole reply we see only the end.

@@ -67,8 +67,13 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
   };
   std::vector<Space> spaces;  // each looked up once: in most fleets there is one
   for (Candidate& c : *candidates) {
-    const ReplicaSet::Member& member = replicas_.at(c.number);
-    if (member.holder < kMaxHolders) by_holder[member.holder] = &c;
+    ReplicaSet::Member& member = replicas_.at(c.number);
+    if (member.holder < kMaxHolders) {
+      by_holder[member.holder] = &c;
+      member.view.cache.held_tokens =
+          index_.blocks_held(member.holder) *
+          (member.agent_space ? member.agent_space->tokens_per_block : kOurTokensPerBlock);
+    }
     const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
     const bool known = std::any_of(spaces.begin(), spaces.end(),
                                    [&](const Space& s) { return s.chain == &chain; });

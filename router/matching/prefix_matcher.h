@@ -30,7 +30,8 @@ class PrefixMatcher {
     bool replicas = true;
     bool stores = true;
   };
-  // Fills in the candidates' matches, and what of `input` speaks of the prompt.
+  // Fills in the candidates' matches and how full their caches are, and what of `input` speaks of
+  // the prompt.
   void Match(const TokenizedPrompt& prompt, Scope scope, std::vector<Candidate>* candidates,
              PolicyInput* input);
 

@@ -109,8 +109,7 @@ class Run {
     std::vector<Candidate> candidates;
     for (size_t i = 0; i < replicas_.size(); ++i) {
       if (!usable_[i]) continue;
-      known[i].estimate.Describe(At(now_), false, &known[i].view);
-      known[i].view.load_tokens_per_ms = shape_.engine.load_tokens_per_ms;
+      known[i].estimate.Describe(At(now_), {.load_rate = true}, &known[i].view);
       known[i].view.cache.held_tokens = replicas_[i].cache().size() * work_.tokens_per_block;
       const auto match = static_cast<uint32_t>(replicas_[i].MatchTokens(prompt));
       candidates.push_back({.replica = &known[i].view,
@@ -154,7 +153,7 @@ class Run {
         k.estimate.OnSent(cost == nullptr ? 0 : cost->load_ms + cost->prefill_ms, At(now_));
     const uint64_t life = replica.lives;
     Later(served.first_token_ms, [=, this, &replica] {
-      if (replica.lives != life) return (*known)[chosen].estimate.OnEnd(flight, {}, At(now_));
+      if (replica.lives != life) return (*known)[chosen].estimate.OnEnd(flight);
       (*known)[chosen].estimate.OnFirstToken(flight, At(now_));
       --waiting_[chosen];
       ++running_[chosen];
@@ -174,11 +173,12 @@ class Run {
       --running_[chosen];
       const double service_ms = served.end_ms - served.first_token_ms;
       k.service_ms += (k.service_ms == 0 ? 1 : 0.2) * (service_ms - k.service_ms);
-      k.estimate.OnEnd(flight,
-                       router::ReplyTokens{.prompt = session.turns[turn].tokens,
-                                           .cached = served.cached_tokens,
-                                           .loaded = served.loaded_tokens},
-                       At(now_));
+      k.estimate.OnReply(flight,
+                         {.prompt = session.turns[turn].tokens,
+                          .cached = served.cached_tokens,
+                          .loaded = served.loaded_tokens},
+                         At(now_));
+      k.estimate.OnEnd(flight);
       replica.Finish(session.turns[turn]);
       if (shape_.engine.load_tokens_per_ms > 0) {
         for (const uint64_t block : session.turns[turn].after) store_.insert(block);

@@ -27,8 +27,8 @@ AgentReport Report(uint32_t running, uint64_t pending = 0, bool healthy = true) 
 
 TEST(ReplicaSet, OwnRequestsCountOnceUntilAndAfterAReportContainsThem) {
   Set set(2);
-  auto a = set.Start(0, 100, At(0));
-  auto b = set.Start(0, 50, At(95));
+  auto a = set.Start(0, 100, 0, At(0));
+  auto b = set.Start(0, 50, 0, At(95));
   EXPECT_EQ(set.at(0).view.in_flight, 2u);
   EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 150u);
   EXPECT_EQ(set.at(1).view.in_flight, 0u);
@@ -49,9 +49,9 @@ TEST(ReplicaSet, OwnRequestsCountOnceUntilAndAfterAReportContainsThem) {
 
 TEST(ReplicaSet, PrefillIsNoLongerAheadOfOthersOnceTheFirstTokenCame) {
   Set set(1);
-  auto a = set.Start(0, 100, At(0));
-  a.PrefillDone();
-  a.PrefillDone();
+  auto a = set.Start(0, 100, 0, At(0));
+  a.PrefillDone(true, At(20));
+  a.PrefillDone(true, At(20));
   EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 0u);
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
 }
@@ -59,7 +59,7 @@ TEST(ReplicaSet, PrefillIsNoLongerAheadOfOthersOnceTheFirstTokenCame) {
 TEST(ReplicaSet, WhenTheAgentIsLostAllOfOursCountAgain) {
   Set set(1);
   set.Probe(0);
-  auto a = set.Start(0, 100, At(0));
+  auto a = set.Start(0, 100, 0, At(0));
   set.ApplySnapshot(0, {.replica_id = "r1", .report = Report(3, 70), .model = "m"}, At(100));
   EXPECT_EQ(set.at(0).view.in_flight, 0u);
   EXPECT_EQ(set.at(0).endpoint->model, "m");
@@ -74,9 +74,9 @@ TEST(ReplicaSet, WhenTheAgentIsLostAllOfOursCountAgain) {
 TEST(ReplicaSet, FlightsMoveAndEndOnce) {
   Set set(1);
   {
-    auto a = set.Start(0, 1, At(0));
+    auto a = set.Start(0, 1, 0, At(0));
     ReplicaSet::Flight b = std::move(a);
-    ReplicaSet::Flight c = set.Start(0, 1, At(1));
+    ReplicaSet::Flight c = set.Start(0, 1, 0, At(1));
     c = std::move(b);
     EXPECT_EQ(set.at(0).under_way(), 1u);
   }
@@ -142,13 +142,13 @@ TEST(ReplicaSet, ANumberIsNotGivenAgainBeforeItsLastRequestEnded) {
   Set set(2);
   Diary diary;
   set.AddListener(&diary);
-  auto flight = set.Start(0, 10, At(0));
+  auto flight = set.Start(0, 10, 0, At(0));
   const std::shared_ptr<Endpoint> old = set.at(0).endpoint;
   ASSERT_TRUE(set.Remove("r1").ok());
   EXPECT_EQ(diary.Take(), (Notes{"r1 gone", "r1 removed"}));
   ASSERT_TRUE(set.Add({.id = "r1"}).ok()) << "the id is free at once";
   EXPECT_EQ(set.Find("r1")->members, std::vector<ReplicaNumber>{2});
-  flight.PrefillDone();
+  flight.PrefillDone(true, At(20));
   flight = {};
   EXPECT_EQ(diary.Take(), (Notes{"r1 added", "r1 freed"}));
   ASSERT_TRUE(set.Add({.id = "r3"}).ok());
@@ -170,7 +170,7 @@ TEST(ReplicaSet, RanksAreMembersOfOneReplica) {
   std::vector<ReplicaSet::Flight> flights;
   for (const ReplicaNumber n : {0u, 0u, 1u}) {
     EXPECT_TRUE(set.at(1).has_room());
-    flights.push_back(set.Start(n, 0, At(0)));
+    flights.push_back(set.Start(n, 0, 0, At(0)));
   }
   EXPECT_EQ(set.at(0).view.in_flight, 2u);
   EXPECT_FALSE(set.at(0).has_room()) << "the limit is the server's";
@@ -195,7 +195,7 @@ TEST(ReplicaSet, OnTrialItGetsFewRequestsAtOnceAndItsReturnIsTold) {
   EXPECT_EQ(diary.Take(), (Notes{"r1 ejected", "r1 readmitted", "r1 trial"}));
   EXPECT_EQ(rooms, 1) << "who waits may look again";
   std::vector<ReplicaSet::Flight> flights;
-  while (set.at(0).has_room()) flights.push_back(set.Start(0, 0, At(20)));
+  while (set.at(0).has_room()) flights.push_back(set.Start(0, 0, 0, At(20)));
   EXPECT_EQ(flights.size(), Health::kTrialRequests);
   for (auto& f : flights) {
     set.ApplyReply(0, Health::Reply::kGood, "", At(30));
@@ -227,11 +227,42 @@ TEST(ReplicaSet, ComingAndGoingLeavesNothingBehind) {
   Set set(1);
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(set.Add({.id = "x", .ranks = 8}).ok());
-    auto flight = set.Start(set.Find("x")->members[i % 8], 0, At(i));
+    auto flight = set.Start(set.Find("x")->members[i % 8], 0, 0, At(i));
     ASSERT_TRUE(set.Remove("x").ok());
   }
   ASSERT_TRUE(set.Add({.id = "y"}).ok());
   EXPECT_EQ(set.Find("y")->members, std::vector<ReplicaNumber>{1});
+}
+
+TEST(ReplicaSet, StreamsTeachThePrefillAndWholeRepliesDoNot) {
+  ReplicaSet set{HealthOptions{}};
+  ASSERT_TRUE(set.Add(*ReplicaConfig::Parse("x,http=127.0.0.1:1")).ok());
+  const auto reply = [&](bool streamed, int at, int took) {
+    auto flight = set.Start(0, 1000, 300, At(at));
+    set.Describe(0, At(at));
+    EXPECT_EQ(set.at(0).view.backlog_ms, 300);
+    flight.PrefillDone(streamed, At(at + took));
+    flight.Learn({.prompt = 1000}, At(at + took));
+    set.Describe(0, At(at + took));
+    EXPECT_EQ(set.at(0).view.backlog_ms, 0);
+  };
+  for (int i = 0; i < 8; ++i) reply(false, 1000 * i, 900);
+  EXPECT_FALSE(set.at(0).view.prefill_known);
+  for (int i = 0; i < 8; ++i) reply(true, 1000 * i, 100);
+  EXPECT_TRUE(set.at(0).view.prefill_known);
+  EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 100, 1);
+  // The agent's own fit wins, until the agent is lost; the default is none.
+  AgentReport report{.healthy = true};
+  set.ApplyReport(0, report, At(9000));
+  set.Describe(0, At(9000));
+  EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 100, 1);
+  report.prefill.linear_ms = 7;
+  set.ApplyReport(0, report, At(9000));
+  set.Describe(0, At(9000));
+  EXPECT_EQ(set.at(0).view.prefill.linear_ms, 7);
+  set.ApplyLost(0);
+  set.Describe(0, At(9000));
+  EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 100, 1);
 }
 
 }  // namespace

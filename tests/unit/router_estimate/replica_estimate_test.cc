@@ -13,9 +13,9 @@ TimePoint At(double ms) {
   return TimePoint(Duration(static_cast<int64_t>(ms * 1e6)) + seconds(1000));
 }
 
-Replica Described(const ReplicaEstimate& estimate, double ms, bool has_agent = false) {
+Replica Described(const ReplicaEstimate& estimate, double ms) {
   Replica view;
-  estimate.Describe(At(ms), has_agent, &view);
+  estimate.Describe(At(ms), {}, &view);
   return view;
 }
 
@@ -30,7 +30,8 @@ TEST(ReplicaEstimate, WaitingBehindOthersIsNotPrefill) {
     for (; !due.empty() && std::get<0>(due.front()) <= until; due.pop_front()) {
       const auto& [at, flight, tokens] = due.front();
       estimate.OnFirstToken(flight, At(at));
-      estimate.OnEnd(flight, tokens, At(at));
+      estimate.OnReply(flight, tokens, At(at));
+      estimate.OnEnd(flight);
     }
   };
   for (int i = 0; i < 300; ++i) {
@@ -58,10 +59,10 @@ TEST(ReplicaEstimate, TheBacklogIsWhatIsSentAndNotServed) {
   EXPECT_DOUBLE_EQ(estimate.BacklogMs(At(515)), 25);
   estimate.OnFirstToken(second, At(540));
   EXPECT_EQ(estimate.BacklogMs(At(541)), 0);
-  estimate.OnEnd(second, std::nullopt, At(600));
-  estimate.OnEnd(first, std::nullopt, At(600));
+  estimate.OnEnd(second);
+  estimate.OnEnd(first);
   const auto lost = estimate.OnSent(70, At(700));
-  estimate.OnEnd(lost, std::nullopt, At(710));  // never answered
+  estimate.OnEnd(lost);  // never answered
   EXPECT_EQ(estimate.BacklogMs(At(710)), 0);
 }
 
@@ -71,7 +72,8 @@ TEST(ReplicaEstimate, LoadsTeachTheRateAndItsTailAndNotThePrefill) {
   const auto reply = [&](double ms, ReplyTokens tokens) {
     const auto flight = estimate.OnSent(10, At(now));
     estimate.OnFirstToken(flight, At(now += ms));
-    estimate.OnEnd(flight, tokens, At(now += 100));
+    estimate.OnReply(flight, tokens, At(now += 100));
+    estimate.OnEnd(flight);
   };
   for (uint64_t n = 100; n < 1000; n += 100) reply(0.1 * static_cast<double>(n), {.prompt = n});
   const double before = Described(estimate, now).prefill.PredictMs(100, 1000);
@@ -90,14 +92,15 @@ TEST(ReplicaEstimate, TheAgentsOwnFitWins) {
   for (int i = 0; i < 20; ++i) {
     const auto flight = estimate.OnSent(10, At(1000 * i));
     estimate.OnFirstToken(flight, At(1000 * i + 20));
-    estimate.OnEnd(flight, ReplyTokens{.prompt = 200}, At(1000 * i + 30));
+    estimate.OnReply(flight, {.prompt = 200}, At(1000 * i + 30));
+    estimate.OnEnd(flight);
   }
   Replica view;
   view.prefill.linear_ms = 7;
   view.prefill_known = true;
-  estimate.Describe(At(20000), true, &view);
+  estimate.Describe(At(20000), {.prefill = true}, &view);
   EXPECT_EQ(view.prefill.linear_ms, 7);
-  estimate.Describe(At(20000), false, &view);
+  estimate.Describe(At(20000), {}, &view);
   EXPECT_NEAR(view.prefill.PredictMs(200, 0), 20, 0.1);
 }
 
@@ -108,7 +111,8 @@ TEST(ReplicaEstimate, CountsThatContradictThemselvesTeachNothing) {
         ReplyTokens{.prompt = 100, .cached = 10, .loaded = 50}, ReplyTokens{}}) {
     const auto flight = estimate.OnSent(10, At(0));
     estimate.OnFirstToken(flight, At(20));
-    estimate.OnEnd(flight, tokens, At(30));
+    estimate.OnReply(flight, tokens, At(30));
+    estimate.OnEnd(flight);
   }
   const Replica view = Described(estimate, 100);
   EXPECT_FALSE(view.prefill_known);
