@@ -71,6 +71,13 @@ void FleetFlags::Declare(CLI::App& app) {
          "address of the admin API (/admin/replicas); \"door\": beside /v1, with a token");
   app.add_option("--admin-token-file", admin_token_file,
                  "the bearer token of the admin API is this file's first line");
+  option("--max-waiting", max_waiting,
+         "requests that wait while every replica is at its max_concurrency; more get 429")
+      ->check(CLI::Range(size_t{0}, size_t{1} << 20));
+  option("--queue-timeout-ms", queue_timeout_ms, "for a request to wait so; then 503")
+      ->check(CLI::Range(1, 86'400'000));
+  app.add_flag("--trust-tenant-header", trust_tenant_header,
+               "waiting requests take turns by x-ember-tenant, not by their credential");
 }
 
 Status FleetFlags::Interpret(ServiceOptions* out) const {
@@ -86,6 +93,9 @@ Status FleetFlags::Interpret(ServiceOptions* out) const {
   if (!health_path.starts_with('/') || health_path.find_first_of(" \r\n\t#") != std::string::npos) {
     return InvalidError("--health-path: starts with /");
   }
+  out->admission.max_waiting = max_waiting;
+  out->admission.max_wait = milliseconds(queue_timeout_ms);
+  out->router.trust_tenant_header = trust_tenant_header;
   out->health_path = health_path;
   out->health.probe_interval = milliseconds(health_interval_ms);
   out->health.probe_timeout = milliseconds(health_timeout_ms);

@@ -23,6 +23,9 @@ struct FleetFlags {
   std::string health_path = "/health";
   std::string admin = "off";
   std::string admin_token_file;
+  size_t max_waiting = 1024;
+  int queue_timeout_ms = 30000;
+  bool trust_tenant_header = false;
 
   void Declare(CLI::App& app);
   // kInvalid: one line that says what is wrong.

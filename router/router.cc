@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <optional>
 
+#include "router/telemetry/tenant_digest.h"
+#include "router/tokenize/prompt_cache.h"
+
 namespace ember::router {
 namespace {
 
 namespace asio = boost::asio;
 using http::OpenAiError;
 using http::RelayEnd;
-
-// A request that broke two replicas is not given a third one.
-constexpr int kMaxResets = 2;
 
 bool Contains(const std::vector<ReplicaNumber>& numbers, ReplicaNumber number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
@@ -36,6 +36,9 @@ std::string OutcomeOf(const AttemptResult& result) {
 
 // When no replica answered at all.
 OpenAiError ErrorOf(const AttemptResult& result) {
+  if (result.retry_reason == "hung") {
+    return OpenAiError::ForHttpStatus(504, "the replica hangs", "deadline");
+  }
   OpenAiError error = OpenAiError::FromStatus(result.relay.error);
   const bool later = result.retry_reason == "connect" || result.retry_reason == "busy" ||
                      result.retry_reason == "status_503";
@@ -77,33 +80,109 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
   if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
     co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
   }
+  std::optional<OpenAiError> error = CheckSuspicion(request, &routing);
+  if (error) co_return co_await Refuse(writer, &routing, *std::move(error));
   co_await Tokenize(request, &routing);
-  std::optional<OpenAiError> error;
   do {
-    std::vector<Candidate> candidates = Candidates(routing);
-    if (candidates.empty()) break;
-    const RoutingDecision& decision = Decide(std::move(candidates), &routing);
+    if (auto refusal = co_await FindRoom(request, writer, &routing)) {
+      if (!error) error = std::move(refusal);
+      break;
+    }
+    const RoutingDecision& decision = Decide(Candidates(routing), &routing);
     const AttemptResult result = co_await Forward(request, writer, &routing, decision);
+    Suspect(request, &routing, result);
     if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
       co_return Finish(&routing, result);
     }
     error = ErrorOf(result);
-    if (result.retry_reason.empty()) break;
-    if (result.retry_reason == "reset" && ++routing.resets >= kMaxResets) break;
+    if (result.retry_reason.empty() || routing.breaks >= routing.may_break) break;
     parts_.metrics->retries.At(result.retry_reason).Add();
-  } while (MayRetry(routing));
-  if (!error) {
-    error = OpenAiError::ForHttpStatus(
-        503, routing.options.pin.empty()
-                 ? "no replica is usable now"
-                 : "replica \"" + routing.options.pin + "\" is not usable now");
-  }
+  } while (routing.record.attempts.size() <= static_cast<size_t>(options_.max_retries));
   co_await Refuse(writer, &routing, *std::move(error));
+}
+
+std::optional<OpenAiError> Router::CheckSuspicion(const http::Request& request, Routing* routing) {
+  if (suspects_.empty() || request.body.empty()) return {};
+  routing->digest = PromptCache::DigestOf(request.path, request.body);
+  const int breaks = suspects_.Breaks(*routing->digest, SteadyClock().Now());
+  if (breaks >= SuspectList::kSuspect) routing->may_break = 1;
+  if (breaks < SuspectList::kGuilty) return {};
+  return OpenAiError::ForHttpStatus(
+      502,
+      "this request broke " + std::to_string(breaks) + " replicas and is left alone for a while",
+      "breaks_replicas");
+}
+
+void Router::Suspect(const http::Request& request, Routing* routing, const AttemptResult& result) {
+  const bool midway = result.relay.end == RelayEnd::kFailedMidway &&
+                      result.relay.error.code() == StatusCode::kUnavailable;
+  if (result.retry_reason == "reset" || midway) {
+    ++routing->breaks;
+    if (request.body.empty()) return;
+    if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
+    suspects_.OnBroke(*routing->digest, SteadyClock().Now());
+  } else if (routing->digest && result.relay.end == RelayEnd::kDone) {
+    suspects_.OnServed(*routing->digest);
+  }
+}
+
+asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request& request,
+                                                             http::ResponseWriter& writer,
+                                                             Routing* routing) {
+  // Who has been to a replica already is not sent to the end of the queue again.
+  bool queued = !routing->record.attempts.empty();
+  Admission& admission = *parts_.admission;
+  while (AnyUsable(*routing)) {
+    if ((queued || admission.idle()) && AnyRoom(*routing)) co_return std::nullopt;
+    std::string& tenant = routing->record.tenant;
+    if (options_.trust_tenant_header) tenant = request.headers.Get("x-ember-tenant").substr(0, 64);
+    if (tenant.empty()) tenant = TenantDigest(request.headers);
+    const TimePoint since = SteadyClock().Now();
+    const Status waited =
+        co_await admission.Wait({.tenant = tenant,
+                                 .bytes = request.body.size(),
+                                 .may_go = [this, routing] { return AnyRoom(*routing); }},
+                                writer.gone());
+    routing->record.queued += SteadyClock().Now() - since;
+    queued = true;
+    if (waited.code() == StatusCode::kBusy) {
+      co_return OpenAiError::ForHttpStatus(429, std::string(waited.message()), "busy");
+    }
+    if (waited.code() == StatusCode::kDeadline) {
+      co_return OpenAiError::ForHttpStatus(503, std::string(waited.message()), "busy");
+    }
+    if (!waited.ok()) co_return OpenAiError::FromStatus(waited);
+  }
+  const std::string& pin = routing->options.pin;
+  co_return OpenAiError::ForHttpStatus(
+      503, pin.empty() ? "no replica is usable now" : "replica \"" + pin + "\" is not usable now");
 }
 
 bool Router::MayRetry(const Routing& routing) const {
   return routing.record.attempts.size() <= static_cast<size_t>(options_.max_retries) &&
-         !Candidates(routing).empty();
+         AnyRoom(routing);
+}
+
+bool Router::Wants(const Routing& routing, const ReplicaSet::Member& member) {
+  const std::string& pin = routing.options.pin;
+  return (pin.empty() || pin == member.config.id) &&
+         !Contains(routing.tried, member.endpoint->members.front());
+}
+
+bool Router::AnyUsable(const Routing& routing) const {
+  const auto& numbers = parts_.replicas->numbers();
+  return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
+    const ReplicaSet::Member& m = parts_.replicas->at(n);
+    return m.view.healthy && Wants(routing, m);
+  });
+}
+
+bool Router::AnyRoom(const Routing& routing) const {
+  const auto& numbers = parts_.replicas->numbers();
+  return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
+    const ReplicaSet::Member& m = parts_.replicas->at(n);
+    return m.has_room() && Wants(routing, m);
+  });
 }
 
 asio::awaitable<void> Router::Tokenize(const http::Request& request, Routing* routing) {
@@ -121,8 +200,7 @@ std::vector<Candidate> Router::Candidates(const Routing& routing) const {
   const TimePoint now = SteadyClock().Now();
   for (const ReplicaNumber n : parts_.replicas->numbers()) {
     const ReplicaSet::Member& m = parts_.replicas->at(n);
-    const bool wanted = routing.options.pin.empty() || routing.options.pin == m.config.id;
-    if (!wanted || !m.has_room() || Contains(routing.tried, m.endpoint->members.front())) continue;
+    if (!m.has_room() || !Wants(routing, m)) continue;
     parts_.replicas->Describe(n, now);
     candidates.push_back({.replica = &m.view, .service_ms = m.service_ms, .number = n});
   }
@@ -218,7 +296,9 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
   if (!routing->options.request_id.empty()) {
     headers.Add("x-ember-request-id", routing->options.request_id);
   }
-  if (error.status == 503) headers.Add("Retry-After", "1");
+  if (error.status == 429 || error.status == 503) {
+    headers.Add("Retry-After", std::to_string(parts_.admission->RetryAfterSeconds()));
+  }
   routing->record.outcome = "refused: " + error.message;
   routing->record.status = error.status;
   if (!(co_await writer.SendError(std::move(error), std::move(headers))).ok()) {

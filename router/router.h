@@ -7,7 +7,10 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <map>
+#include <optional>
 
+#include "router/admission/admission.h"
+#include "router/admission/suspect_list.h"
 #include "router/front/forwarder.h"
 #include "router/front/routing_options.h"
 #include "router/index/prefix_index.h"
@@ -25,12 +28,15 @@ struct RouterParts {
   Forwarder* forwarder = nullptr;
   Telemetry* telemetry = nullptr;
   RouterMetrics* metrics = nullptr;
+  Admission* admission = nullptr;
   RandomSource* random = nullptr;
 };
 
 struct RouterOptions {
   const Policy* default_policy = nullptr;
   int max_retries = 2;  // attempts beyond the first
+  // x-ember-tenant says whose turn a request takes; else its credential does.
+  bool trust_tenant_header = false;
 };
 
 class Router {
@@ -50,14 +56,28 @@ class Router {
     SharedPrompt prompt;               // null: tokens unknown
     std::vector<ReplicaNumber> tried;  // the first member of each replica that was asked
     ReplicaNumber chosen = 0;          // by the last decision
-    int resets = 0;                    // replicas that broke off after they had the request
+    std::optional<Checksum> digest;    // of what is asked, once that matters
+    int breaks = 0;                    // replicas that broke off after they had the request
+    int may_break = 2;                 // before it is given up
     RequestRecord record;
   };
 
   // kInvalid: the request cannot be routed at all.
   Status Admit(const http::Request& request, Routing* routing) const;
   boost::asio::awaitable<void> Tokenize(const http::Request& request, Routing* routing);
+  // Whether the request may go to that member at all.
+  static bool Wants(const Routing& routing, const ReplicaSet::Member& member);
+  // Some replica that it may go to is usable; and has room.
+  bool AnyUsable(const Routing& routing) const;
+  bool AnyRoom(const Routing& routing) const;
   std::vector<Candidate> Candidates(const Routing& routing) const;
+  // Waits until there is a candidate. The error is the client's, unless that has left.
+  boost::asio::awaitable<std::optional<http::OpenAiError>> FindRoom(const http::Request& request,
+                                                                    http::ResponseWriter& writer,
+                                                                    Routing* routing);
+  // A request that broke replicas lately is not tried as often as others.
+  std::optional<http::OpenAiError> CheckSuspicion(const http::Request& request, Routing* routing);
+  void Suspect(const http::Request& request, Routing* routing, const AttemptResult& result);
   // The decision among `candidates`, also added to the record.
   const RoutingDecision& Decide(std::vector<Candidate> candidates, Routing* routing);
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
@@ -76,6 +96,7 @@ class Router {
 
   const RouterParts parts_;
   const RouterOptions options_;
+  SuspectList suspects_;
   std::map<const Policy*, uint64_t> turns_;
 };
 

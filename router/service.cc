@@ -37,6 +37,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
       metrics_(registry_),
       tokenizer_(replicas_, agents, registry_, options_.tokenizer),
       forwarder_(pool_, replicas_, metrics_, options_.forwarder),
+      admission_(loop_.executor(), options_.admission, registry_),
       explain_(options_.explained_requests),
       telemetry_(metrics_, explain_),
       feed_(replicas_, index_, matcher_, tokenizer_, metrics_),
@@ -47,12 +48,13 @@ Service::Service(ServiceOptions options, AgentClient& agents)
                .forwarder = &forwarder_,
                .telemetry = &telemetry_,
                .metrics = &metrics_,
+               .admission = &admission_,
                .random = &random_},
               options_.router),
       admin_(membership_, replicas_, options_.admin.token),
       door_([this](http::Request& request,
                    http::ResponseWriter& writer) { return router_.Handle(request, writer); },
-            replicas_,
+            [this] { return admission_.RetryAfterSeconds(); }, replicas_,
             {.status = [this] { return Report(); },
              .explain_request = [this](http::Request& request) { return router_.Explain(request); },
              .explain = &explain_,
@@ -62,6 +64,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
             options_.admin.on_door ? &admin_ : nullptr),
       prober_(loop_, pool_, replicas_,
               {.path = options_.health_path, .timeout = options_.health.probe_timeout}) {
+  replicas_.SetOnRoom([this] { admission_.OnRoom(); });
   replicas_.AddListener(&feed_);
   replicas_.AddListener(&prober_);
   options_.server.metrics = &registry_;

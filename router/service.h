@@ -51,6 +51,7 @@ struct ServiceOptions {
   std::optional<FleetDnsConfig> fleet_dns;
   AdminOptions admin;
   std::vector<std::string> stores;  // gRPC addresses of the store nodes whose feeds are followed
+  AdmissionOptions admission;
 };
 
 class Service {
@@ -107,6 +108,7 @@ class Service {
   RouterMetrics metrics_;
   EngineTokenizer tokenizer_;
   Forwarder forwarder_;
+  Admission admission_;
   ExplainLog explain_;
   Telemetry telemetry_;
   FleetFeed feed_;

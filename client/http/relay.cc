@@ -75,6 +75,8 @@ class Relaying {
   const Request& request_;
   ResponseWriter& writer_;
   RelayOptions& options_;
+  Cancellation stop_;  // client gone or upstream given up; outlives the exchange
+  Cancellation::Registration gone_, abandoned_;
   std::unique_ptr<Exchange> exchange_;
   StreamTail tail_;
   RelayOutcome outcome_;
@@ -90,6 +92,13 @@ void Relaying::Conclude(RelayEnd end, Status why) {
 asio::awaitable<void> Relaying::Run(Origin origin) {
   outcome_.started_at = Now();
   options_.exchange.cancellation = &writer_.gone();
+  if (options_.abandon != nullptr) {
+    options_.exchange.cancellation = &stop_;
+    gone_ = writer_.gone().OnCancel([this] { stop_.Cancel(); });
+    abandoned_ = options_.abandon->OnCancel([this] {
+      if (!outcome_.reply_started) stop_.Cancel();
+    });
+  }
   auto sent = co_await pool_.Send(std::move(origin), ForwardedRequest(request_, options_),
                                   options_.exchange);
   if (!sent.ok()) co_return Conclude(RelayEnd::kFailedBefore, sent.status());

@@ -45,7 +45,10 @@ struct RelayOutcome {
 };
 
 struct RelayOptions {
-  ExchangeOptions exchange;              // its cancellation is set by Relay
+  ExchangeOptions exchange;  // its cancellation is set by Relay
+  // Fires when the upstream is to be given up as long as the client has seen nothing of its reply;
+  // may be null, must outlive the Relay. The end is then kFailedBefore, with kCancelled.
+  Cancellation* abandon = nullptr;
   std::string target;                    // empty: the request's own
   std::optional<std::string_view> body;  // instead of the request's; must stay valid
   std::string host;                      // Host header; empty: the upstream's host:port

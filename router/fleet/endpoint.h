@@ -3,9 +3,11 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "client/http/cancellation.h"
 #include "router/fleet/health.h"
 #include "router/fleet/replica_config.h"
 #include "router/fleet/replica_number.h"
@@ -26,6 +28,9 @@ struct Endpoint {
   std::vector<ReplicaNumber> members;  // one, or one a rank, in order of rank
   std::string model;                   // as its agent says
   bool agent_connected = false;
+  // Fires, once, when it is put out because it hangs: requests there that have had no answer are
+  // better tried elsewhere. Another one takes its place then.
+  std::shared_ptr<http::Cancellation> given_up = std::make_shared<http::Cancellation>();
   std::array<uint64_t, kEjectionReasons> ejections{};  // by reason, over its life
   bool draining = false;                               // no new requests; stays a member
   bool removed = false;    // no member any more; gone with its last request

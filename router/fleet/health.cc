@@ -36,6 +36,8 @@ std::string_view EjectionName(Ejection reason) {
   switch (reason) {
     case Ejection::kProbe:
       return "probe";
+    case Ejection::kHung:
+      return "hung";
     case Ejection::kConnect:
       return "connect";
     case Ejection::kReset:
@@ -52,10 +54,11 @@ std::string_view EjectionName(Ejection reason) {
 
 void Health::OnProbe(const Status& status, TimePoint now) {
   if (!status.ok()) {
-    if (status.code() == StatusCode::kDeadline && ++slow_ < kSlowProbes) return;
+    const bool slow = status.code() == StatusCode::kDeadline;
+    if (slow && ++slow_ < kSlowProbes) return;
     why_ = "probe: " + status.ToString();
-    if (state_ != State::kJoining) Eject(Ejection::kProbe, why_, Duration::zero(), now);
-    return;
+    if (state_ == State::kJoining) return;
+    return Eject(slow ? Ejection::kHung : Ejection::kProbe, why_, Duration::zero(), now);
   }
   slow_ = 0;
   if (state_ == State::kJoining) return MoveUp(now);

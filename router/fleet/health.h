@@ -29,8 +29,8 @@ struct HealthOptions {
 };
 
 // Why a replica was put out; a metric's label.
-enum class Ejection : uint8_t { kProbe, kConnect, kReset, kTimeout, kServerError, kAgent };
-inline constexpr size_t kEjectionReasons = 6;
+enum class Ejection : uint8_t { kProbe, kHung, kConnect, kReset, kTimeout, kServerError, kAgent };
+inline constexpr size_t kEjectionReasons = 7;
 std::string_view EjectionName(Ejection reason);
 
 class Health {

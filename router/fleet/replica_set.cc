@@ -109,6 +109,9 @@ void ReplicaSet::Change(Endpoint& endpoint, const F& change) {
   for (const ReplicaNumber n : endpoint.members) slots_[n]->view.healthy = endpoint.usable();
   if (const auto reason = endpoint.health.ejection(); reason && after == "ejected") {
     ++endpoint.ejections[static_cast<size_t>(*reason)];
+    if (*reason == Ejection::kHung && OthersUsable(endpoint)) {
+      std::exchange(endpoint.given_up, std::make_shared<http::Cancellation>())->Cancel();
+    }
   }
   if (after == "trial" && before == "ejected") {
     for (ReplicaListener* l : listeners_) l->OnReadmitted(endpoint);

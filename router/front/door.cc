@@ -62,7 +62,7 @@ asio::awaitable<void> Door::AnswerRouted(http::Request& request, http::ResponseW
     co_return co_await Refuse(
         request, writer,
         OpenAiError::ForHttpStatus(429, "too many requests under way here; try again", "busy"),
-        {{"Retry-After", "1"}});
+        {{"Retry-After", std::to_string(retry_after_())}});
   }
   const InFlight counted(&in_flight_, &metrics_.in_flight);
   co_await route_(request, writer);

@@ -25,9 +25,12 @@ class Door {
  public:
   using Route = std::function<boost::asio::awaitable<void>(http::Request&, http::ResponseWriter&)>;
 
-  Door(Route route, const ReplicaSet& replicas, PagesParts pages, Telemetry& telemetry,
-       RouterMetrics& metrics, size_t max_in_flight, ServedPaths served, AdminApi* admin = nullptr)
+  // `retry_after`: seconds, for who is refused.
+  Door(Route route, std::function<int()> retry_after, const ReplicaSet& replicas, PagesParts pages,
+       Telemetry& telemetry, RouterMetrics& metrics, size_t max_in_flight, ServedPaths served,
+       AdminApi* admin = nullptr)
       : route_(std::move(route)),
+        retry_after_(std::move(retry_after)),
         replicas_(replicas),
         pages_(std::move(pages)),
         telemetry_(telemetry),
@@ -48,6 +51,7 @@ class Door {
                                       http::OpenAiError error, http::Headers headers = {});
 
   Route route_;
+  std::function<int()> retry_after_;
   const ReplicaSet& replicas_;
   Pages pages_;
   Telemetry& telemetry_;

@@ -44,6 +44,8 @@ std::string RetryReasonOf(const http::RelayOutcome& relay) {
       return relay.error.code() == StatusCode::kUnavailable ? "reset" : "";
     case StatusCode::kBusy:
       return "busy";
+    case StatusCode::kCancelled:
+      return "hung";
     default:
       return "";
   }
@@ -106,6 +108,8 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   ReplyObserver observer;
   AttemptResult result;
   http::RelayOptions relay = RelayOptionsFor(request, attempt);
+  const std::shared_ptr<http::Cancellation> given_up = member.endpoint->given_up;
+  relay.abandon = given_up.get();
   bool event_stream = false;
   bool said_by_agent = false;
   relay.accept = [&](http::ResponseHead& head) {

@@ -39,7 +39,7 @@ struct AttemptResult {
   std::optional<uint64_t> cached_tokens;  // as the agent said in its reply's head
   std::optional<ReplyUsage> usage;        // as the engine counted
   // Set when nothing was sent to the client and another replica may do better: "connect", "reset",
-  // "busy" or "status_503".
+  // "busy", "hung" or "status_503".
   std::string retry_reason;
 };
 

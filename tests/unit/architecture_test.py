@@ -38,6 +38,7 @@ MAY_INCLUDE = {
     "kvstore": ["proto", "client/io", "client/http", "client/cluster", "kvstore"],
     "router/policy": ["proto/base", "proto/model"],
     "router/estimate": ["proto/base", "proto/model"],
+    "router/admission": ["proto/base", "client/http"],
     "router/index": ["proto/base", "proto/model"],
     "router/fleet": ["proto", "client/http", "router/estimate", "router/index"],
     "router/tokenize": ["proto", "client/http", "router/fleet"],

@@ -3,6 +3,8 @@
 // socket.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <atomic>
 #include <functional>
 #include <list>
@@ -41,6 +43,8 @@ class FakeUpstream {
   ~FakeUpstream();
 
   Origin origin() const { return {"127.0.0.1", port_}; }
+  // From now on nobody can connect; also from within the script.
+  void StopListening() { shutdown(listener_, SHUT_RDWR); }
   int accepted() const { return accepted_.load(); }
 
  private:

@@ -66,6 +66,26 @@ TEST_F(UpstreamPoolTest, ADeadKeptConnectionIsTriedAgainOnAFreshOneOnce) {
   EXPECT_EQ(upstream.accepted(), 2);
 }
 
+TEST_F(UpstreamPoolTest, AnUpstreamThatDiesWithTheRequestIsToldFromOneThatWasGone) {
+  FakeUpstream* self = nullptr;
+  FakeUpstream upstream([&](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+    peer.ReadMessage();
+    self->StopListening();
+    peer.Reset();
+  });
+  self = &upstream;
+  UpstreamPool pool(loop_);
+  EXPECT_TRUE(Call(pool, upstream.origin()).ok());
+  const auto broke = Call(pool, upstream.origin());
+  EXPECT_EQ(broke.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(broke.status().message()),
+              testing::Not(testing::StartsWith("connect to ")));
+  const auto gone = Call(pool, upstream.origin());
+  EXPECT_THAT(std::string(gone.status().message()), testing::StartsWith("connect to "));
+}
+
 TEST_F(UpstreamPoolTest, AKeptConnectionThatDiesWithinAReplyIsNotTriedAgain) {
   FakeUpstream upstream([](TestSocket& peer) {
     peer.ReadMessage();

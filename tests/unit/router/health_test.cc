@@ -68,7 +68,7 @@ TEST_F(HealthTest, OneSlowProbeIsForgivenThreeAreNot) {
   }
   Probe(2, DeadlineError("slow"));
   EXPECT_FALSE(h.usable());
-  EXPECT_EQ(h.ejection(), Ejection::kProbe);
+  EXPECT_EQ(h.ejection(), Ejection::kHung);
 }
 
 TEST_F(HealthTest, ARunOfFailuresPutsItOutByTheirWeight) {

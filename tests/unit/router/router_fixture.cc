@@ -20,6 +20,7 @@ FakeReplica::FakeReplica(Script script, uint16_t port)
                   probe_ = request;
                 }
                 probes_.fetch_add(1);
+                if (health_.load() == 0) continue;
                 if (!peer.Send(JsonReply(health_.load(), "{}"))) return;
                 continue;
               }

@@ -40,7 +40,7 @@ class FakeReplica {
   int probes() const { return probes_.load(); }
   // The newest probe; waits for the first.
   http::WireMessage Probe();
-  // From now on probes are answered with this status.
+  // From now on probes are answered with this status; 0: not at all.
   void SetHealth(int status) { health_.store(status); }
   // The n-th request that was not a probe, head and body; waits for it.
   http::WireMessage Request(size_t n = 0);

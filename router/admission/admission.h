@@ -1,0 +1,72 @@
+// Admission: where requests wait when every replica that could take them is full. Bounded in number
+// and in time, fair between tenants (FairQueue); who is refused is told when to come again, by how
+// fast the queue drains.
+//
+// Concurrency: the router's loop thread. Must outlive the coroutines that wait.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <unordered_map>
+
+#include "client/http/cancellation.h"
+#include "proto/base/metrics.h"
+#include "proto/base/time.h"
+#include "router/admission/drain_rate.h"
+#include "router/admission/fair_queue.h"
+
+namespace ember::router {
+
+struct AdmissionOptions {
+  size_t max_waiting = 1024;
+  Duration max_wait = seconds(30);
+};
+
+// What a request brings to the queue.
+struct AdmissionRequest {
+  std::string tenant;            // who shares a turn; empty: all without a credential
+  size_t bytes = 0;              // of its body; what its turn costs
+  std::function<bool()> may_go;  // there is room for it now
+};
+
+class Admission {
+ public:
+  Admission(boost::asio::any_io_executor executor, AdmissionOptions options,
+            MetricsRegistry& metrics);
+
+  // Nobody waits: who finds room may take it.
+  bool idle() const { return queue_.size() == 0 && !granted_; }
+  // Waits for its turn and for room. OK: take the room before suspending again. kBusy: the queue is
+  // full. kDeadline: not within max_wait. kCancelled: `gone` fired.
+  boost::asio::awaitable<Status> Wait(AdmissionRequest request, http::Cancellation& gone);
+  // Some room came up: a request ended, a replica came back.
+  void OnRoom();
+  // For a Retry-After: when as much will have been served as waits now, by what was served lately.
+  int RetryAfterSeconds() const;
+
+ private:
+  enum class Outcome : uint8_t { kWaiting, kGo, kGone };
+  struct Waiter {
+    const AdmissionRequest* request;
+    boost::asio::steady_timer* timer;
+    Outcome* outcome;
+  };
+  void SchedulePump();
+  void Pump();
+
+  const boost::asio::any_io_executor executor_;
+  const AdmissionOptions options_;
+  FairQueue queue_;
+  std::unordered_map<FairQueue::Ticket, Waiter> waiters_;
+  DrainRate drained_;
+  bool pumping_ = false;
+  bool granted_ = false;  // somebody was told to go and has not gone yet
+  Gauge& waiting_;
+  Counter& full_;
+  Counter& late_;
+  Histogram& waited_;
+};
+
+}  // namespace ember::router

@@ -1,0 +1,20 @@
+// DrainRate: how many requests end a second, lately. A plain value of one thread.
+#pragma once
+
+#include "proto/base/time.h"
+
+namespace ember::router {
+
+class DrainRate {
+ public:
+  void OnEnd(TimePoint now);
+  // Seconds until so many more have ended: 1 to 30.
+  int SecondsFor(size_t requests, TimePoint now) const;
+
+ private:
+  double CountAt(TimePoint now) const;  // ended, each fading over kMemory
+  double count_ = 0;
+  TimePoint at_;
+};
+
+}  // namespace ember::router

@@ -1,0 +1,29 @@
+#include "router/admission/suspect_list.h"
+
+#include <algorithm>
+
+namespace ember::router {
+namespace {
+
+constexpr size_t kMaxSuspects = 4096;
+
+}  // namespace
+
+void SuspectList::OnBroke(const Checksum& digest, TimePoint now) {
+  std::erase_if(entries_, [&](const auto& e) { return e.second.last + kMemory <= now; });
+  if (entries_.size() >= kMaxSuspects && !entries_.contains(digest)) {
+    entries_.erase(std::min_element(
+        entries_.begin(), entries_.end(),
+        [](const auto& a, const auto& b) { return a.second.last < b.second.last; }));
+  }
+  Entry& entry = entries_[digest];
+  ++entry.breaks;
+  entry.last = now;
+}
+
+int SuspectList::Breaks(const Checksum& digest, TimePoint now) const {
+  const auto it = entries_.find(digest);
+  return it == entries_.end() || it->second.last + kMemory <= now ? 0 : it->second.breaks;
+}
+
+}  // namespace ember::router

@@ -1,0 +1,230 @@
+// Replicas that die, hang, fail and come back: who is sent requests meanwhile and afterwards
+// (D14, D19, D26, D31, A7).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/unit/router/router_fixture.h"
+
+namespace ember::router {
+namespace {
+
+using http::Eventually;
+using http::Signal;
+using http::TestSocket;
+using http::WireMessage;
+using testing::HasSubstr;
+
+std::string StateOf(const RouterFixture& router, size_t n) {
+  return router.Status().replicas[n].state;
+}
+
+bool AwaitState(const RouterFixture& router, size_t n, const std::string& state) {
+  return Eventually([&] { return StateOf(router, n) == state; });
+}
+
+TEST(ClientErrors, AThousandOfEachPutNobodyOut) {  // D26
+  std::atomic<int> status{400};
+  FakeReplica replica([&](TestSocket& peer, const WireMessage&) {
+    peer.Send(JsonReply(status, "{\"error\":{\"message\":\"m\"}}"));
+  });
+  FakeReplica other(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin(), other.origin()});
+  TestSocket client = router.Client();
+  for (const int s : {400, 401, 404, 422, 429}) {
+    status = s;
+    for (int i = 0; i < 1000; ++i) {
+      client.Send(Post("{}", "x-ember-pin: r1\r\nX-Trace: 7\r\n"));
+      ASSERT_EQ(client.ReadMessage().status(), s);
+    }
+    EXPECT_EQ(StateOf(router, 0), "up") << s;
+  }
+  EXPECT_EQ(replica.Request(0).Field("X-Trace"), "7");
+  EXPECT_EQ(replica.requests(), 5000) << "nor was one of them tried again";
+}
+
+TEST(Ejection, ABurstOf5xxPutsAReplicaOutAndAFewGoodRepliesBringItBack) {
+  std::atomic<bool> broken{true};
+  FakeReplica bad([&](TestSocket& peer, const WireMessage&) {
+    peer.Send(JsonReply(broken ? 500 : 200, "{}"));
+  });
+  FakeReplica good(Answering(JsonReply(200, "{}")));
+  RouterFixture router({bad.origin(), good.origin()}, [](ServiceOptions& o) {
+    o.health.first_hold = milliseconds(50);
+    o.health.probe_interval = milliseconds(20);
+  });
+  int failed = 0;
+  while (StateOf(router, 0) == "up") failed += router.Ask(Post("{}")).status() == 500 ? 1 : 0;
+  EXPECT_LE(failed, 6);
+  const int before = bad.requests();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "r2");
+  EXPECT_LE(bad.requests(), before + 1) << "at most a trial";
+  broken = false;
+  ASSERT_TRUE(Eventually(
+      [&] { return router.Ask(Post("{}")).status() == 200 && StateOf(router, 0) == "up"; }));
+  EXPECT_THAT(
+      router.Page("/metrics"),
+      HasSubstr("ember_router_replica_ejections_total{replica=\"r1\",reason=\"server_error\"}"));
+}
+
+TEST(Hung, AReplicaThatAcceptsAndNeverAnswersIsPutOutAndItsRequestsGoElsewhere) {  // D19
+  Signal end;
+  FakeReplica hung([&](TestSocket&, const WireMessage&) { end.Await(); });
+  FakeReplica two(Answering(JsonReply(200, "{}"))), three(Answering(JsonReply(200, "{}"))),
+      four(Answering(JsonReply(200, "{}")));
+  RouterFixture router({hung.origin(), two.origin(), three.origin(), four.origin()},
+                       [](ServiceOptions& o) {
+                         o.health.probe_interval = milliseconds(20);
+                         o.health.probe_timeout = milliseconds(100);
+                       });
+  hung.SetHealth(0);
+  std::atomic<int> answered{0};
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 10; ++c) {
+    clients.emplace_back([&] {
+      TestSocket client = router.Client();
+      for (int i = 0; i < 50; ++i) {
+        client.Send(Post("{}"));
+        if (client.ReadMessage().status() == 200) answered.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& c : clients) c.join();
+  EXPECT_EQ(answered, 500) << "those that hung there were answered by others";
+  EXPECT_GE(hung.requests(), 1);
+  EXPECT_LT(hung.requests(), 50);
+  EXPECT_EQ(StateOf(router, 0), "ejected");
+  const std::string metrics = router.Page("/metrics");
+  EXPECT_THAT(metrics, HasSubstr("ember_router_retries_total{reason=\"hung\"}"));
+  EXPECT_THAT(metrics, HasSubstr("{replica=\"r1\",reason=\"hung\"} 1"));
+  end.Set();
+}
+
+TEST(Hung, WhenNobodyElseIsThereItsRequestsGoOnWaiting) {
+  Signal end;
+  FakeReplica slow([&](TestSocket& peer, const WireMessage&) {
+    end.Await();
+    peer.Send(JsonReply(200, "{}"));
+  });
+  RouterFixture router({slow.origin()}, [](ServiceOptions& o) {
+    o.health.probe_interval = milliseconds(20);
+    o.health.probe_timeout = milliseconds(50);
+  });
+  TestSocket client = router.Client();
+  client.Send(Post("{}"));
+  ASSERT_TRUE(Eventually([&] { return slow.requests() == 1; }));
+  slow.SetHealth(0);
+  ASSERT_TRUE(AwaitState(router, 0, "ejected"));
+  end.Set();
+  EXPECT_EQ(client.ReadMessage().status(), 200);
+}
+
+TEST(Dying, BeforeTheFirstByteAnotherAnswersAndAfterwardsTheClientIsTold) {  // D14
+  for (const int events : {0, 1, 50}) {
+    for (const bool half : {false, true}) {
+      FakeReplica dying([&](TestSocket& peer, const WireMessage&) {
+        std::string sent =
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+            "chunked\r\n\r\n";
+        for (int i = 0; i < events; ++i) sent += "9\r\ndata: 1\n\n\r\n";
+        if (half) sent += "5\r\ndata:\r\n";
+        peer.Send(sent);
+        peer.Reset();
+      });
+      FakeReplica other(Answering(StreamReply("data: 2\n\ndata: [DONE]\n\n")));
+      RouterFixture router({dying.origin(), other.origin()});
+      const WireMessage reply = router.Ask(Post("{\"stream\":true}"));
+      EXPECT_EQ(reply.status(), 200);
+      EXPECT_TRUE(reply.complete);
+      EXPECT_THAT(reply.body, testing::EndsWith("data: [DONE]\n\n"));
+      const bool told = reply.body.find("data: {\"error\":{") != std::string::npos;
+      const bool another = reply.body.find("data: 2\n\n") != std::string::npos;
+      EXPECT_NE(told, another) << events << half;
+      if (told) {
+        EXPECT_THAT(router.Page("/metrics"), HasSubstr("ember_router_failed_midway_total 1"));
+      }
+      if (events == 0 && !half) EXPECT_TRUE(another);
+    }
+  }
+}
+
+// A broken kept connection would be tried once more unseen.
+void NoKeptConnections(ServiceOptions& o) { o.upstream.max_idle_per_origin = 0; }
+
+TEST(Poison, ARequestThatBreaksReplicasIsLeftAloneHoweverOftenItsClientTries) {  // D31
+  std::vector<std::unique_ptr<FakeReplica>> replicas;
+  std::vector<http::Origin> origins;
+  std::atomic<int> broken{0};
+  for (int i = 0; i < 6; ++i) {
+    replicas.push_back(std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& r) {
+      if (r.body.find("poison") == r.body.npos) return (void)peer.Send(JsonReply(200, "{}"));
+      broken.fetch_add(1);
+      peer.Reset();
+    }));
+    origins.push_back(replicas.back()->origin());
+  }
+  RouterFixture router(origins, NoKeptConnections);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(router.Ask(Post("{\"prompt\":\"poison\"}")).status(), 502);
+    EXPECT_LE(broken, i == 0 ? 2 : 3) << "two in one request, one more when it comes again";
+    EXPECT_EQ(router.Ask(Post("{\"prompt\":\"other\"}")).status(), 200);
+  }
+  EXPECT_THAT(router.Ask(Post("{\"prompt\":\"poison\"}")).body, HasSubstr("breaks_replicas"));
+}
+
+TEST(Poison, ANeighbourOfTheGuiltyOneIsServedWhenItComesAgain) {
+  std::atomic<int> left{2};
+  const auto script = [&](TestSocket& peer, const WireMessage&) {
+    if (left.fetch_sub(1) > 0) return peer.Reset();
+    peer.Send(JsonReply(200, "{}"));
+  };
+  FakeReplica one(script), two(script);
+  RouterFixture router({one.origin(), two.origin()}, NoKeptConnections);
+  EXPECT_EQ(router.Ask(Post("{\"n\":1}")).status(), 502);
+  EXPECT_EQ(router.Ask(Post("{\"n\":1}")).status(), 200);
+  left = 1;
+  EXPECT_EQ(router.Ask(Post("{\"n\":1}")).status(), 200) << "its record is clean again";
+}
+
+TEST(Back, AReplicaThatWasKilledGetsItsShareAgainWithinSecondsAndNothingFails) {
+  auto first = std::make_unique<FakeReplica>(Answering(JsonReply(200, "{}")));
+  FakeReplica two(Answering(JsonReply(200, "{}"))), three(Answering(JsonReply(200, "{}"))),
+      four(Answering(JsonReply(200, "{}")));
+  RouterFixture router(
+      {first->origin(), two.origin(), three.origin(), four.origin()},
+      [](ServiceOptions& o) { o.router.default_policy = FindPolicy("least_loaded"); });
+  std::atomic<bool> stop{false};
+  std::atomic<int> failed{0}, answered{0}, by_first{0};
+  std::vector<std::thread> load;
+  for (int i = 0; i < 3; ++i) {
+    load.emplace_back([&] {
+      TestSocket client = router.Client();
+      while (!stop) {
+        client.Send(Post("{}"));
+        const WireMessage reply = client.ReadMessage();
+        if (reply.status() != 200) failed.fetch_add(1);
+        if (reply.Field("x-ember-replica") == "r1") by_first.fetch_add(1);
+        answered.fetch_add(1);
+      }
+    });
+  }
+  ASSERT_TRUE(Eventually([&] { return by_first > 100; }));
+  const uint16_t port = first->origin().port;
+  first.reset();
+  ASSERT_TRUE(AwaitState(router, 0, "ejected"));
+  FakeReplica back(Answering(JsonReply(200, "{}")), port);
+  const auto from = std::chrono::steady_clock::now();
+  ASSERT_TRUE(Eventually([&] { return back.requests() > 0; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - from, seconds(4));
+  ASSERT_TRUE(AwaitState(router, 0, "up"));
+  by_first = answered = 0;
+  ASSERT_TRUE(Eventually([&] { return answered > 1000; }));
+  EXPECT_GE(by_first * 100, answered * 15) << by_first << " of " << answered;
+  stop = true;
+  for (std::thread& t : load) t.join();
+  EXPECT_EQ(failed, 0);
+}
+
+}  // namespace
+}  // namespace ember::router

@@ -1,0 +1,152 @@
+// More than the replicas take: a bounded, fair queue in front of them, and plain refusals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/router/router_fixture.h"
+
+namespace ember::router {
+namespace {
+
+using http::Eventually;
+using http::TestSocket;
+using http::WireMessage;
+using testing::HasSubstr;
+
+// A replica that keeps what it was sent until it is told to answer so many.
+class SlowReplica {
+ public:
+  void Answer(int n) {
+    std::lock_guard lock(mutex_);
+    may_answer_ += n;
+    changed_.notify_all();
+  }
+  int most_at_once() const { return most_.load(); }
+  // Conversation ids in the order in which requests came.
+  std::vector<std::string> Order() {
+    std::lock_guard lock(mutex_);
+    return order_;
+  }
+
+ private:
+  void Serve(TestSocket& peer, const WireMessage& request) {
+    std::unique_lock lock(mutex_);
+    order_.push_back(request.Field("X-Name"));
+    most_ = std::max(most_.load(), ++now_);
+    changed_.wait(lock, [&] { return may_answer_ > 0; });
+    --may_answer_;
+    --now_;
+    lock.unlock();
+    peer.Send(JsonReply(200, "{}"));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int may_answer_ = 0, now_ = 0;
+  std::atomic<int> most_{0};
+  std::vector<std::string> order_;
+
+ public:
+  FakeReplica replica{[this](TestSocket& p, const WireMessage& r) { Serve(p, r); }};
+};
+
+double MetricOf(const RouterFixture& router, const std::string& name) {
+  const std::string page = router.Page("/metrics");
+  const size_t at = page.find("\n" + name + " ");
+  return at == page.npos ? -1 : std::stod(page.substr(at + name.size() + 2));
+}
+
+class QueueTest : public testing::Test {
+ protected:
+  void TearDown() override { slow.Answer(100000); }
+  RouterFixture Router(uint32_t at_once, std::function<void(AdmissionOptions&)> adjust = nullptr) {
+    return RouterFixture({slow.replica.origin()}, [=](ServiceOptions& o) {
+      o.replicas[0].max_concurrency = at_once;
+      if (adjust) adjust(o.admission);
+    });
+  }
+  void Send(const RouterFixture& router, const std::string& name, const std::string& key = "k") {
+    clients.push_back(router.Client());
+    clients.back().Send(
+        Post("{}", "X-Name: " + name + "\r\nAuthorization: Bearer " + key + "\r\n"));
+  }
+  static bool AwaitWaiting(const RouterFixture& router, int n) {
+    return Eventually([&] { return MetricOf(router, "ember_router_waiting") == n; });
+  }
+  SlowReplica slow;
+  std::vector<TestSocket> clients;
+};
+
+TEST_F(QueueTest, AReplicaNeverGetsMoreThanItsLimitAndAllAreServed) {
+  RouterFixture router = Router(2);
+  for (int i = 0; i < 10; ++i) Send(router, std::to_string(i));
+  ASSERT_TRUE(AwaitWaiting(router, 8));
+  ASSERT_TRUE(Eventually([&] { return slow.most_at_once() == 2; }));
+  slow.Answer(10);
+  for (TestSocket& client : clients) EXPECT_EQ(client.ReadMessage().status(), 200);
+  EXPECT_EQ(slow.most_at_once(), 2);
+  EXPECT_EQ(MetricOf(router, "ember_router_waiting"), 0);
+}
+
+TEST_F(QueueTest, AFullQueueIs429AndALongWait503BothWithRetryAfter) {
+  RouterFixture router = Router(1, [](AdmissionOptions& o) {
+    o.max_waiting = 1;
+    o.max_wait = milliseconds(300);
+  });
+  Send(router, "served");
+  ASSERT_TRUE(Eventually([&] { return slow.replica.requests() == 1; }));
+  Send(router, "waits");
+  ASSERT_TRUE(AwaitWaiting(router, 1));
+  const WireMessage full = router.Ask(Post("{}"));
+  EXPECT_EQ(full.status(), 429);
+  EXPECT_GE(std::stoi(full.Field("Retry-After")), 1);
+  EXPECT_THAT(full.body, HasSubstr("\"type\":\"rate_limit_error\""));
+  const WireMessage late = clients[1].ReadMessage();
+  EXPECT_EQ(late.status(), 503);
+  EXPECT_GE(std::stoi(late.Field("Retry-After")), 1);
+  EXPECT_EQ(slow.replica.requests(), 1) << "who was refused was never sent on";
+}
+
+TEST_F(QueueTest, AnotherTenantIsNotHeldBackByAFlood) {
+  RouterFixture router = Router(1);
+  for (int i = 0; i < 60; ++i) Send(router, "flood", "loud");
+  ASSERT_TRUE(AwaitWaiting(router, 59));
+  Send(router, "mine", "quiet");
+  ASSERT_TRUE(AwaitWaiting(router, 60));
+  slow.Answer(40);
+  ASSERT_TRUE(Eventually([&] { return slow.Order().size() == 41; }));
+  EXPECT_THAT(slow.Order(), testing::Contains("mine"));
+}
+
+TEST_F(QueueTest, AClientThatLeavesTheQueueIsNeverSentOn) {
+  RouterFixture router = Router(1);
+  Send(router, "first");
+  ASSERT_TRUE(Eventually([&] { return slow.replica.requests() == 1; }));
+  Send(router, "leaves");
+  ASSERT_TRUE(AwaitWaiting(router, 1));
+  clients.back().Close();
+  ASSERT_TRUE(AwaitWaiting(router, 0));
+  slow.Answer(1);
+  EXPECT_EQ(clients.front().ReadMessage().status(), 200);
+  slow.Answer(1);
+  EXPECT_EQ(router.Ask(Post("{}", "X-Name: next\r\n")).status(), 200);
+  EXPECT_THAT(slow.Order(), testing::ElementsAre("first", "next"));
+}
+
+TEST_F(QueueTest, APinnedRequestWaitsForItsReplicaAndOthersPassIt) {
+  FakeReplica free(Answering(JsonReply(200, "{}")));
+  RouterFixture router({slow.replica.origin(), free.origin()},
+                       [](ServiceOptions& o) { o.replicas[0].max_concurrency = 1; });
+  for (int i = 0; i < 2; ++i) {
+    clients.push_back(router.Client());
+    clients.back().Send(Post("{}", "x-ember-pin: r1\r\n"));
+  }
+  ASSERT_TRUE(AwaitWaiting(router, 1));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "r2");
+  slow.Answer(2);
+  for (TestSocket& client : clients) {
+    EXPECT_EQ(client.ReadMessage().Field("x-ember-replica"), "r1");
+  }
+}
+
+}  // namespace
+}  // namespace ember::router

@@ -1,0 +1,130 @@
+// Waiting for room: order, bounds, and what becomes of those who leave.
+#include "router/admission/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/post.hpp>
+#include <future>
+
+#include "client/http/loop.h"
+#include "tests/unit/support/eventually.h"
+
+namespace ember::router {
+namespace {
+
+// A place with `room` for so many, and requests that want it.
+class Place {
+ public:
+  explicit Place(AdmissionOptions options = {}, int room = 0)
+      : room_(room), admission_(loop_.executor(), options, metrics_) {}
+  ~Place() { loop_.Stop(); }
+
+  void OnLoop(const std::function<void()>& work) {
+    std::promise<void> done;
+    boost::asio::post(loop_.executor(), [&] {
+      work();
+      done.set_value();
+    });
+    done.get_future().get();
+  }
+  // Comes and waits; its name is written down when it goes in.
+  void Come(const std::string& tenant, const std::string& name,
+            http::Cancellation* gone = nullptr) {
+    OnLoop([&] { loop_.Spawn(Enter(tenant, name, gone)); });
+    OnLoop([] {});  // it has begun
+  }
+  void Leave() {
+    OnLoop([&] {
+      ++room_;
+      admission_.OnRoom();
+    });
+  }
+  std::vector<std::string> Log() {
+    std::vector<std::string> log;
+    OnLoop([&] { log = log_; });
+    return log;
+  }
+  bool AwaitLog(const std::vector<std::string>& log) {
+    return Eventually([&] { return Log() == log; });
+  }
+  int RetryAfter() {
+    int seconds = 0;
+    OnLoop([&] { seconds = admission_.RetryAfterSeconds(); });
+    return seconds;
+  }
+
+ private:
+  boost::asio::awaitable<void> Enter(std::string tenant, std::string name,
+                                     http::Cancellation* gone) {
+    http::Cancellation never;
+    while (!admission_.idle() || room_ == 0) {
+      const Status waited = co_await admission_.Wait(
+          {.tenant = tenant, .bytes = 0, .may_go = [this] { return room_ > 0; }},
+          gone == nullptr ? never : *gone);
+      if (waited.ok()) break;
+      log_.push_back(name + " " + std::string(StatusCodeName(waited.code())));
+      co_return;
+    }
+    EXPECT_GT(room_, 0) << name;
+    --room_;
+    log_.push_back(name);
+  }
+
+  int room_;
+  std::vector<std::string> log_;
+  MetricsRegistry metrics_;
+  http::HttpLoop loop_;
+  Admission admission_;
+};
+
+using Log = std::vector<std::string>;
+
+TEST(Admission, WhoFindsRoomGoesInAndOthersFollowAsItComesUp) {
+  Place place({}, 1);
+  for (const char* name : {"1", "2", "3"}) place.Come("t", name);
+  EXPECT_EQ(place.Log(), Log{"1"});
+  place.Leave();
+  ASSERT_TRUE(place.AwaitLog({"1", "2"}));
+  place.Leave();
+  ASSERT_TRUE(place.AwaitLog({"1", "2", "3"}));
+}
+
+TEST(Admission, SeveralPlacesAtOnceAreAllTaken) {
+  Place place;
+  for (const char* name : {"1", "2", "3", "4"}) place.Come("t", name);
+  for (int i = 0; i < 3; ++i) place.Leave();
+  ASSERT_TRUE(place.AwaitLog({"1", "2", "3"}));
+}
+
+TEST(Admission, TenantsTakeTurns) {
+  Place place;
+  for (int i = 0; i < 100; ++i) place.Come("flood", "f" + std::to_string(i));
+  place.Come("one", "mine");
+  for (int i = 0; i < 40; ++i) place.Leave();
+  ASSERT_TRUE(Eventually([&] { return place.Log().size() == 40; }));
+  const Log log = place.Log();
+  EXPECT_NE(std::find(log.begin(), log.end(), "mine"), log.end());
+}
+
+TEST(Admission, TheQueueIsBoundedInNumberAndTime) {
+  Place place({.max_waiting = 2, .max_wait = milliseconds(50)});
+  for (const char* name : {"1", "2", "3"}) place.Come("t", name);
+  EXPECT_EQ(place.Log(), Log{"3 busy"});
+  EXPECT_EQ(place.RetryAfter(), 30) << "nothing drains";
+  ASSERT_TRUE(place.AwaitLog({"3 busy", "1 deadline", "2 deadline"}));
+  EXPECT_EQ(place.RetryAfter(), 1) << "nobody waits";
+}
+
+TEST(Admission, WhoseClientLeftWaitsNoLongerAndHoldsNobodyUp) {
+  Place place;
+  http::Cancellation gone;
+  place.Come("t", "1", &gone);
+  place.Come("t", "2");
+  place.OnLoop([&] { gone.Cancel(); });
+  ASSERT_TRUE(place.AwaitLog({"1 cancelled"}));
+  place.Leave();
+  ASSERT_TRUE(place.AwaitLog({"1 cancelled", "2"}));
+}
+
+}  // namespace
+}  // namespace ember::router

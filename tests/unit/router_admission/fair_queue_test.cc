@@ -1,0 +1,93 @@
+#include "router/admission/fair_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "router/admission/drain_rate.h"
+
+namespace ember::router {
+namespace {
+
+using Ticket = FairQueue::Ticket;
+
+bool Anybody(Ticket) { return true; }
+
+TEST(FairQueue, OneTenantIsServedInItsOrder) {
+  FairQueue queue;
+  std::vector<Ticket> in, out;
+  for (int i = 0; i < 5; ++i) in.push_back(queue.Push("a", 1));
+  while (const auto t = queue.Pop(Anybody)) out.push_back(*t);
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(queue.size(), 0u);
+  EXPECT_EQ(queue.tenants(), 0u) << "who waits no more leaves nothing behind";
+}
+
+TEST(FairQueue, AFloodDoesNotHoldBackAnotherTenant) {
+  FairQueue queue;
+  for (int i = 0; i < 1000; ++i) queue.Push("flood", 4);
+  const Ticket one = queue.Push("one", 4);
+  int before = 0;
+  while (queue.Pop(Anybody) != one) ++before;
+  EXPECT_LE(before, 8);
+}
+
+TEST(FairQueue, SharesAreOfCostNotOfRequests) {
+  FairQueue queue;
+  std::map<Ticket, std::pair<char, uint32_t>> what;
+  for (int i = 0; i < 4000; ++i) what[queue.Push("small", 1)] = {'s', 1};
+  for (int i = 0; i < 400; ++i) what[queue.Push("large", 40)] = {'l', 40};
+  std::map<char, uint32_t> spent;
+  for (int i = 0; i < 2000; ++i) {
+    const auto& [tenant, cost] = what[*queue.Pop(Anybody)];
+    spent[tenant] += cost;
+  }
+  EXPECT_NEAR(spent['s'], spent['l'], 0.05 * spent['s'] + FairQueue::kMaxCost);
+}
+
+TEST(FairQueue, WhoMayNotGoIsPassedOver) {
+  FairQueue queue;
+  const Ticket pinned = queue.Push("a", 1);
+  const Ticket behind = queue.Push("a", 1);
+  const Ticket other = queue.Push("b", 1);
+  const auto not_pinned = [&](Ticket t) { return t != pinned; };
+  EXPECT_EQ((std::set<Ticket>{*queue.Pop(not_pinned), *queue.Pop(not_pinned)}),
+            (std::set<Ticket>{behind, other}));
+  EXPECT_FALSE(queue.Pop(not_pinned));
+  EXPECT_EQ(queue.Pop(Anybody), pinned);
+}
+
+TEST(FairQueue, TicketsMayLeave) {
+  FairQueue queue;
+  const Ticket a = queue.Push("a", 1), b = queue.Push("a", 1);
+  queue.Remove(a);
+  queue.Remove(a);
+  queue.Remove(12345);
+  EXPECT_EQ(queue.size(), 1u);
+  EXPECT_EQ(queue.Pop(Anybody), b);
+}
+
+TEST(FairQueue, EveryCostIsServedOnce) {
+  FairQueue queue;
+  std::set<Ticket> in, out;
+  for (uint32_t i = 0; i < 2000; ++i) in.insert(queue.Push(std::to_string(i % 7), i * 37 % 100));
+  while (const auto t = queue.Pop(Anybody)) EXPECT_TRUE(out.insert(*t).second);
+  EXPECT_EQ(out, in);
+}
+
+TEST(DrainRate, SaysWhenToComeAgain) {
+  const TimePoint start{};
+  DrainRate rate;
+  EXPECT_EQ(rate.SecondsFor(1, start), 30) << "nothing drains";
+  for (int i = 0; i < 1000; ++i) rate.OnEnd(start + milliseconds(100) * i);  // 10 a second
+  const TimePoint now = start + seconds(100);
+  EXPECT_NEAR(rate.SecondsFor(100, now), 10, 1);
+  EXPECT_EQ(rate.SecondsFor(1, now), 1);
+  EXPECT_EQ(rate.SecondsFor(100000, now), 30);
+  EXPECT_GT(rate.SecondsFor(100, now + seconds(10)), 20) << "what was long ago says little";
+}
+
+}  // namespace
+}  // namespace ember::router

@@ -1,0 +1,35 @@
+#include "router/admission/suspect_list.h"
+
+#include <gtest/gtest.h>
+
+namespace ember::router {
+namespace {
+
+Checksum Digest(int i) { return Xxh3Of(AsBytes(std::to_string(i))); }
+TimePoint At(int ms) { return TimePoint() + milliseconds(ms); }
+
+TEST(SuspectList, CountsForgetsAndAcquits) {
+  SuspectList list;
+  EXPECT_TRUE(list.empty());
+  list.OnBroke(Digest(1), At(0));
+  list.OnBroke(Digest(1), At(10));
+  list.OnBroke(Digest(2), At(10));
+  EXPECT_EQ(list.Breaks(Digest(1), At(20)), 2);
+  EXPECT_EQ(list.Breaks(Digest(3), At(20)), 0);
+  list.OnServed(Digest(2));
+  EXPECT_EQ(list.Breaks(Digest(2), At(20)), 0);
+  const TimePoint later = At(10) + SuspectList::kMemory;
+  EXPECT_EQ(list.Breaks(Digest(1), later), 0);
+  list.OnBroke(Digest(1), later);
+  EXPECT_EQ(list.Breaks(Digest(1), later), 1) << "the old ones don't count any more";
+}
+
+TEST(SuspectList, IsBounded) {
+  SuspectList list;
+  for (int i = 0; i < 5000; ++i) list.OnBroke(Digest(i), At(i));
+  EXPECT_EQ(list.Breaks(Digest(0), At(5000)), 0) << "the oldest made room";
+  EXPECT_EQ(list.Breaks(Digest(4999), At(5000)), 1);
+}
+
+}  // namespace
+}  // namespace ember::router
