@@ -40,14 +40,13 @@ std::string ExcludedJson(const ReplicaSet& replicas, const std::vector<Candidate
 asio::awaitable<Result<std::string>> Router::Explain(http::Request& request) {
   const std::string asked_path(request.QueryParam("path").value_or(
       request.body.find("\"messages\"") == request.body.npos ? kCompletions : kChat));
-  if (asked_path != kChat && asked_path != kCompletions) {
-    co_return InvalidError("path: only " + std::string(kChat) + " and " +
-                           std::string(kCompletions) + " carry prompts");
-  }
   request.SetTarget(asked_path);
   Routing routing;
   parts_.telemetry->Begin(request, &routing.record);
   EMBER_CO_RETURN_IF_ERROR(Admit(request, &routing));
+  if (!routing.options.has_prompt) {
+    co_return InvalidError("path: " + asked_path.substr(0, 100) + " carries no prompt");
+  }
   // Every policy's answer comes with the costs, which need the tokens.
   RequestRecord& record = routing.record;
   record.tokenize_from = SteadyClock().Now();

@@ -109,9 +109,12 @@ void AddExplainCommand(CLI::App* app, int* exit_code) {
   CLI::App* explain =
       app->add_subcommand("explain", "Show what every replica would have cost for a request");
   explain->footer(
-      "The replica marked * was (or would be) chosen: the least cost = queue + load + prefill + "
-      "tail +\n"
-      "displacement, in ms. On device and any tier say how much of the prompt it holds, used how "
+      "The replica marked * was (or would be) chosen: the least cost, in ms, of queue + load + "
+      "prefill (the\n"
+      "predicted TTFT), the risk of a slow load, work lost by what is evicted, work gained by what "
+      "is learned,\n"
+      "and what others wait for it. On device and any tier say how much of the prompt it holds, "
+      "used how "
       "much of\n"
       "that counts, from store what it would load.\n\n"
       "Examples:\n"

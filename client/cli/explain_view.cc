@@ -50,12 +50,14 @@ std::string AttemptText(element attempt) {
     return out + "  no costs: this policy does not look at them\n";
   }
   TextTable table({"", "REPLICA", "COST MS", "TTFT", "QUEUE", "LOAD", "PREFILL", "TAIL",
-                   "DISPLACES", "ON DEVICE", "ANY TIER", "USED", "FROM STORE"});
+                   "DISPLACES", "EXPLORES", "CROWDS", "ON DEVICE", "ANY TIER", "USED",
+                   "FROM STORE"});
   for (element c : candidates) {
     table.Add({Name(c) == Name(attempt) ? "*" : "", Name(c), Ms(c, "total_ms"), Ms(c, "ttft_ms"),
                Ms(c, "queue_ms"), Ms(c, "load_ms"), Ms(c, "prefill_ms"), Ms(c, "tail_ms"),
-               Ms(c, "displacement_ms"), Tokens(c, "device_tokens"), Tokens(c, "any_tier_tokens"),
-               Tokens(c, "local_tokens"), Tokens(c, "remote_tokens")});
+               Ms(c, "displacement_ms"), Ms(c, "exploration_ms"), Ms(c, "crowding_ms"),
+               Tokens(c, "device_tokens"), Tokens(c, "any_tier_tokens"), Tokens(c, "local_tokens"),
+               Tokens(c, "remote_tokens")});
   }
   return out + table.ToString();
 }

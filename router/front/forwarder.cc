@@ -118,10 +118,13 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   };
   relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome& so_far) {
     attempt.flight->PrefillDone(event_stream && head.status == 200, Now());
+    result.relay.status = head.status;
     result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
     result.route = KnownRoute(head.headers.Get("x-ember-route"));
     said_by_agent = !result.route.empty();
-    if (!said_by_agent) result.route = RouteOfReply(result.cached_tokens, attempt.cost);
+    // A whole reply that came in one piece tells already what a stream tells at its end.
+    if (!event_stream) result.usage = observer.Usage();
+    ChooseRoute(attempt, said_by_agent, &result);
     Label(attempt, result, so_far, &head);
   };
   TimePoint last_piece;
@@ -136,10 +139,10 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   };
   result.relay = co_await http::Relay(pool_, member.config.http, request, writer, std::move(relay));
   result.usage = observer.Usage();
-  if (result.usage && !said_by_agent) {
-    result.route = RouteOfReply(result.usage->cached_tokens, attempt.cost);
+  if (result.usage) {
+    ChooseRoute(attempt, said_by_agent, &result);
+    attempt.flight->Learn(TokensOf(result, attempt.cost), Now());
   }
-  if (result.usage) attempt.flight->Learn(TokensOf(result, attempt.cost), Now());
   JudgeHealth(attempt.replica, &result);
   if (result.relay.end == http::RelayEnd::kDone) {
     // A stream shows when its prefill ended; of a whole reply we see only the end.
@@ -148,6 +151,15 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     replicas_.ObserveService(attempt.replica, ToMilliseconds(result.relay.ended_at - from));
   }
   co_return result;
+}
+
+void Forwarder::ChooseRoute(const Attempt& attempt, bool said_by_agent,
+                            AttemptResult* result) const {
+  if (said_by_agent) return;
+  std::optional<uint64_t> cached = result->cached_tokens;
+  if (result->usage) cached = result->usage->cached_tokens;
+  // An error took no way at all.
+  result->route = result->relay.status >= 400 ? "" : RouteOfReply(cached, attempt.cost);
 }
 
 void Forwarder::Label(const Attempt& attempt, const AttemptResult& result,
@@ -161,10 +173,12 @@ void Forwarder::Label(const Attempt& attempt, const AttemptResult& result,
   } else {
     headers.Set("x-ember-route", std::string(result.route));
   }
+  if (!result.cached_tokens && (result.usage || attempt.cost != nullptr)) {
+    const uint64_t cached =
+        result.usage ? result.usage->cached_tokens : attempt.record->predicted_tokens;
+    headers.Set("x-ember-cached-tokens", std::to_string(cached));
+  }
   if (attempt.cost != nullptr) {
-    if (!result.cached_tokens) {
-      headers.Set("x-ember-cached-tokens", std::to_string(attempt.record->predicted_tokens));
-    }
     headers.Set("x-ember-predicted-ttft-ms", fmt::format("{:.1f}", attempt.cost->ttft_ms));
   }
   if (options_.server_timing) {

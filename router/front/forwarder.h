@@ -54,6 +54,8 @@ class Forwarder {
 
  private:
   http::RelayOptions RelayOptionsFor(const http::Request& request, const Attempt& attempt) const;
+  // `result`'s route, unless the agent said it.
+  void ChooseRoute(const Attempt& attempt, bool said_by_agent, AttemptResult* result) const;
   // The router's own headers of a reply, `result` known so far.
   void Label(const Attempt& attempt, const AttemptResult& result, const http::RelayOutcome& so_far,
              http::ResponseHead* head) const;

@@ -17,7 +17,6 @@ void ReplyObserver::Feed(std::string_view piece, bool event_stream) {
 
 std::optional<ReplyUsage> ReplyObserver::Usage() {
   if (!usage_ && !too_long_ && !whole_.empty()) usage_ = ReadUsage(whole_);
-  whole_.clear();
   return usage_;
 }
 

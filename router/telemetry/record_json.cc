@@ -27,6 +27,8 @@ std::string CandidateJson(const CandidateCost& c, const PrefixMatch* match) {
       .Add("prefill_ms", c.prefill_ms)
       .Add("tail_ms", c.tail_ms)
       .Add("displacement_ms", c.displacement_ms)
+      .Add("exploration_ms", c.exploration_ms)
+      .Add("crowding_ms", c.crowding_ms)
       .Add("total_ms", c.total_ms)
       .Add("ttft_ms", c.ttft_ms)
       .Add("local_tokens", c.local_tokens)

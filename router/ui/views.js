@@ -60,7 +60,7 @@ export function showTiles(tiles) {
     h("div", {}, h("dt", {}, label), h("dd", {}, value, h("span", { class: "sub" }, note ?? "")))));
 }
 
-const COSTS = [["total_ms", "Cost"], ["ttft_ms", "TTFT"], ["queue_ms", "Queue"], ["load_ms", "Load"], ["prefill_ms", "Prefill"], ["tail_ms", "Tail"], ["displacement_ms", "Displaces"]];
+const COSTS = [["total_ms", "Cost"], ["ttft_ms", "TTFT"], ["queue_ms", "Queue"], ["load_ms", "Load"], ["prefill_ms", "Prefill"], ["tail_ms", "Tail"], ["displacement_ms", "Displaces"], ["exploration_ms", "Explores"], ["crowding_ms", "Crowds"]];
 const MATCHES = [["device_tokens", "On device"], ["any_tier_tokens", "Any tier"], ["local_tokens", "Used"], ["remote_tokens", "From store"]];
 
 // What every candidate of an attempt would have cost, the chosen one marked.

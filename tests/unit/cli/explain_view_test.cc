@@ -16,7 +16,7 @@ constexpr char kRequest[] =
 "rank":1,"policy":"cache_aware","reason":"lowest_cost: 28 ms","failure":"","candidates":[
 {"replica":"r1","rank":0,"queue_ms":0,"total_ms":400,"ttft_ms":400},
 {"replica":"r1","rank":1,"device_tokens":960,"any_tier_tokens":970,"queue_ms":3.25,"load_ms":0,
-"prefill_ms":25,"tail_ms":0,"displacement_ms":-1.5,"total_ms":26.75,"ttft_ms":28.25,
+"prefill_ms":25,"tail_ms":0,"displacement_ms":-1.5,"exploration_ms":-2,"crowding_ms":0.5,"total_ms":26.75,"ttft_ms":28.25,
 "local_tokens":960,"remote_tokens":0}]}]})";
 
 TEST(ExplainView, MarksTheChosenAndShowsEveryPart) {
@@ -24,8 +24,9 @@ TEST(ExplainView, MarksTheChosenAndShowsEveryPart) {
   ASSERT_TRUE(text.ok());
   EXPECT_THAT(*text, HasSubstr("id7  POST /v1/completions  done (200), local"));
   EXPECT_THAT(*text, HasSubstr("r1/1 by cache_aware: lowest_cost: 28 ms"));
-  EXPECT_THAT(*text, testing::ContainsRegex(
-                         "\\*  r1/1 +27 +28 +3.25 +0.00 +25 +0.00 +-1.50 +960 +970 +960 +0"));
+  EXPECT_THAT(*text,
+              testing::ContainsRegex(
+                  "\\*  r1/1 +27 +28 +3.25 +0.00 +25 +0.00 +-1.50 +-2.00 +0.50 +960 +970 +960 +0"));
   EXPECT_THAT(*text, testing::ContainsRegex("\n +r1/0 +400 +400 +0.00 +- "));
 }
 

@@ -34,13 +34,32 @@ TEST(SeenHeaders, WithoutAnAgentTheEnginesCountNamesTheRouteInMetricsAndExplain)
   RouterFixture router({replica.origin()});
   const WireMessage reply = router.Ask(Post("{}", "x-ember-request-id: a\r\n"));
   EXPECT_EQ(reply.Field("x-ember-replica"), "r1");
-  EXPECT_EQ(reply.Field("x-ember-route"), "") << "round robin predicts nothing";
+  EXPECT_EQ(reply.Field("x-ember-route"), "local");
+  EXPECT_EQ(reply.Field("x-ember-cached-tokens"), "960");
+  EXPECT_EQ(reply.Field("x-ember-predicted-ttft-ms"), "") << "round robin predicts nothing";
   const std::string explained = router.Page("/admin/explain?id=a");
   EXPECT_THAT(explained, HasSubstr(R"("route":"local")"));
   EXPECT_THAT(explained, HasSubstr(R"("cached_tokens":960,"computed_tokens":40)"));
   const std::string metrics = router.Page("/metrics");
   EXPECT_THAT(metrics, HasSubstr(R"(requests_total{policy="round_robin",route="local",)"));
   EXPECT_THAT(metrics, HasSubstr("ember_router_hit_tokens_total{source=\"real\"} 960"));
+}
+
+TEST(SeenHeaders, AStreamsCountComesTooLateForItsHeadAndInTimeForTheRest) {
+  FakeReplica replica(Answering(StreamReply(
+      "data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":9}}\n\ndata: [DONE]\n\n")));
+  RouterFixture router({replica.origin()});
+  const WireMessage reply = router.Ask(Post("{}"));
+  EXPECT_EQ(reply.Field("x-ember-route"), "") << "round robin predicts nothing";
+  EXPECT_EQ(reply.Field("x-ember-cached-tokens"), "");
+  EXPECT_THAT(router.Page("/metrics"), HasSubstr(R"(route="recompute",status="200"} 1)"));
+}
+
+TEST(SeenHeaders, AnErrorTookNoRoute) {
+  FakeReplica replica(Answering(JsonReply(400, R"({"usage":{"prompt_tokens":9}})")));
+  RouterFixture router({replica.origin()});
+  EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-route"), "");
+  EXPECT_THAT(router.Page("/metrics"), HasSubstr(R"(route="none",status="400"} 1)"));
 }
 
 TEST(SeenHeaders, ARouteThatIsNoneIsNotPassedOn) {
