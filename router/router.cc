@@ -263,6 +263,10 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
     presumed = parts_.matcher->Presume(replica, *routing->prompt);
     parts_.metrics->index_blocks.Set(static_cast<double>(parts_.index->blocks()));
   }
+  if (cost != nullptr && decision.predicted_route == Route::kRemote) {
+    parts_.prefetches->Send(member.endpoint->members.front(), request, *routing->prompt,
+                            cost->local_tokens + cost->remote_tokens);
+  }
   AttemptResult result = co_await parts_.forwarder->Forward(request, writer, attempt);
   Settle(*routing, presumed, cost, result);
   AttemptRecord& tried = record.attempts.back();

@@ -15,6 +15,7 @@
 #include "router/front/routing_options.h"
 #include "router/index/prefix_index.h"
 #include "router/matching/prefix_matcher.h"
+#include "router/prefetch_sender.h"
 #include "router/telemetry/telemetry.h"
 #include "router/tokenize/tokenizer.h"
 
@@ -29,6 +30,7 @@ struct RouterParts {
   Telemetry* telemetry = nullptr;
   RouterMetrics* metrics = nullptr;
   Admission* admission = nullptr;
+  PrefetchSender* prefetches = nullptr;
   RandomSource* random = nullptr;
 };
 

@@ -112,6 +112,7 @@ class Service {
   ExplainLog explain_;
   Telemetry telemetry_;
   FleetFeed feed_;
+  PrefetchSender prefetches_;
   Router router_;
   AdminApi admin_;
   Door door_;

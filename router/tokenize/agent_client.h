@@ -1,15 +1,25 @@
-// AgentClient: the questions that the router asks an agent. One implementation speaks gRPC
-// (grpc_agent_client.h); tests have their own.
+// AgentClient: what the router asks an agent, and the hints that it gives. One implementation
+// speaks gRPC (grpc_agent_client.h); tests have their own.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/base/time.h"
 #include "router/fleet/agent_event.h"
 #include "router/tokenize/tokenizer.h"
 
 namespace ember::router {
+
+// A request that will be sent to the replica and load its prefix from the store.
+struct PrefetchHint {
+  std::string path;
+  std::string body;
+  std::vector<TokenId> tokens;  // the prompt's first ones; empty: not known, path and body say it
+  uint32_t wanted = 0;          // tokens, from the prompt's start
+};
 
 class AgentClient {
  public:
@@ -21,6 +31,11 @@ class AgentClient {
                                                                    std::string_view path,
                                                                    std::string_view body,
                                                                    Duration deadline) = 0;
+  // "accepted", "already_there", "no_room", "nothing", or "unknown" (a constant). When the
+  // coroutine is first suspended the hint is on its way; it ends at the deadline at the latest.
+  virtual boost::asio::awaitable<Result<std::string_view>> Prefetch(ReplicaNumber replica,
+                                                                    PrefetchHint hint,
+                                                                    Duration deadline) = 0;
 };
 
 }  // namespace ember::router

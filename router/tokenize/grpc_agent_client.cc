@@ -7,7 +7,9 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <functional>
 #include <map>
+#include <thread>
 
 #include "proto/rpc/agent.grpc.pb.h"
 #include "router/fleet/agent_message.h"
@@ -24,6 +26,36 @@ struct Call {
   rpc::TokenizeRequest request;
   rpc::TokenizeReply reply;
 };
+
+// A hint under way; it frees itself when it is answered.
+struct HintCall {
+  grpc::ClientContext context;
+  rpc::PrefetchReply reply;
+  grpc::Status status;
+  std::shared_ptr<rpc::Agent::Stub> stub;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<rpc::PrefetchReply>> reader;
+  std::function<void(const HintCall&)> done;
+};
+
+void SetDeadline(Duration deadline, grpc::ClientContext* context) {
+  context->set_deadline(std::chrono::system_clock::now() +
+                        std::chrono::duration_cast<microseconds>(deadline));
+}
+
+std::string_view NameOf(rpc::PrefetchReply::Outcome outcome) {
+  switch (outcome) {
+    case rpc::PrefetchReply::ACCEPTED:
+      return "accepted";
+    case rpc::PrefetchReply::ALREADY_THERE:
+      return "already_there";
+    case rpc::PrefetchReply::NO_ROOM:
+      return "no_room";
+    case rpc::PrefetchReply::NOTHING:
+      return "nothing";
+    default:
+      return "unknown";
+  }
+}
 
 StatusCode CodeOf(grpc::StatusCode code) {
   switch (code) {
@@ -60,12 +92,27 @@ struct GrpcAgentClient::Impl {
   // Blocking calls on threads of our own: the callback API's shared queue can abort the process
   // when its last channel goes (gRPC 1.51: a poller's unref after the queue's destruction).
   asio::thread_pool threads{kThreads};
+  // Hints hold no thread while they are under way: one agent that hangs keeps no other from its
+  // own.
+  grpc::CompletionQueue hints;
+  std::thread hint_thread{[this] {
+    void* tag = nullptr;
+    for (bool ok = false; hints.Next(&tag, &ok);) {
+      const std::unique_ptr<HintCall> call(static_cast<HintCall*>(tag));
+      call->done(*call);
+    }
+  }};
+  ~Impl() {
+    threads.join();
+    hints.Shutdown();
+    hint_thread.join();
+  }
   asio::awaitable<grpc::Status> Send(ReplicaNumber replica, std::shared_ptr<Call> call);
 };
 
 GrpcAgentClient::GrpcAgentClient() : impl_(std::make_unique<Impl>()) {}
 
-GrpcAgentClient::~GrpcAgentClient() { impl_->threads.join(); }
+GrpcAgentClient::~GrpcAgentClient() = default;
 
 void GrpcAgentClient::OnAdded(const Endpoint& endpoint) {
   const std::string& address = endpoint.config.grpc;
@@ -101,13 +148,44 @@ asio::awaitable<Result<TokenizedPrompt>> GrpcAgentClient::Tokenize(ReplicaNumber
                                                                    std::string_view body,
                                                                    Duration deadline) {
   auto call = std::make_shared<Call>();
-  call->context.set_deadline(std::chrono::system_clock::now() +
-                             std::chrono::duration_cast<microseconds>(deadline));
+  SetDeadline(deadline, &call->context);
   call->request.set_path(std::string(path));
   call->request.set_body(std::string(body));
   const grpc::Status status = co_await impl_->Send(replica, call);
   if (!status.ok()) co_return Status(CodeOf(status.error_code()), status.error_message());
   co_return ReadPrompt(call->reply);
+}
+
+asio::awaitable<Result<std::string_view>> GrpcAgentClient::Prefetch(ReplicaNumber replica,
+                                                                    PrefetchHint hint,
+                                                                    Duration deadline) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  rpc::PrefetchRequest request;
+  request.set_path(std::move(hint.path));
+  request.set_body(std::move(hint.body));
+  request.mutable_token_ids()->Add(hint.tokens.begin(), hint.tokens.end());
+  request.set_tokens(hint.wanted);
+  using Outcome = Result<std::string_view>;
+  auto start = [&](auto handler) {
+    auto call = std::make_unique<HintCall>();
+    SetDeadline(deadline, &call->context);
+    call->stub = impl_->stubs.at(replica);
+    // std::function copies what it holds, and a handler can't be copied.
+    const auto kept = std::make_shared<decltype(handler)>(std::move(handler));
+    call->done = [executor, kept](const HintCall& answered) {
+      const grpc::Status& status = answered.status;
+      Outcome outcome = NameOf(answered.reply.outcome());
+      if (!status.ok()) outcome = Status(CodeOf(status.error_code()), status.error_message());
+      asio::post(executor, [kept, outcome = std::move(outcome)]() mutable {
+        std::move (*kept)(std::move(outcome));
+      });
+    };
+    call->reader = call->stub->AsyncPrefetch(&call->context, request, &impl_->hints);
+    HintCall* const tag = call.release();  // hint_thread's from here on
+    tag->reader->Finish(&tag->reply, &tag->status, tag);
+  };
+  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(Outcome)>(
+      std::move(start), asio::use_awaitable);
 }
 
 }  // namespace ember::router

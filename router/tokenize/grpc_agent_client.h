@@ -23,6 +23,9 @@ class GrpcAgentClient final : public AgentClient, public ReplicaListener {
                                                            std::string_view path,
                                                            std::string_view body,
                                                            Duration deadline) override;
+  boost::asio::awaitable<Result<std::string_view>> Prefetch(ReplicaNumber replica,
+                                                            PrefetchHint hint,
+                                                            Duration deadline) override;
 
  private:
   struct Impl;

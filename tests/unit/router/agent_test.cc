@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <future>
 #include <limits>
 
 #include "proto/rpc/router.grpc.pb.h"
@@ -184,6 +185,77 @@ TEST(GrpcAgentClient, FailuresHaveTheirReason) {
   const std::string address = agent.address();
   agent.Stop();
   EXPECT_EQ(Ask(address, "{}", seconds(2)).status().code(), StatusCode::kUnavailable);
+}
+
+class GrpcHints : public testing::Test {
+ protected:
+  ~GrpcHints() override { loop_.Stop(); }
+  void Add(ReplicaNumber n, const std::string& address) {
+    Endpoint endpoint({.id = "r" + std::to_string(n), .http = {}, .grpc = address}, {});
+    endpoint.members = {n};
+    client_->OnAdded(endpoint);
+  }
+  std::future<Result<std::string_view>> Give(ReplicaNumber n, PrefetchHint hint,
+                                             Duration deadline = seconds(10)) {
+    std::promise<Result<std::string_view>> answer;
+    auto future = answer.get_future();
+    loop_.Spawn([](GrpcAgentClient& client, ReplicaNumber replica, PrefetchHint what,
+                   Duration until,
+                   std::promise<Result<std::string_view>> out) -> boost::asio::awaitable<void> {
+      out.set_value(co_await client.Prefetch(replica, std::move(what), until));
+    }(*client_, n, std::move(hint), deadline, std::move(answer)));
+    return future;
+  }
+
+  http::HttpLoop loop_{1};
+  std::unique_ptr<GrpcAgentClient> client_ = std::make_unique<GrpcAgentClient>();
+};
+
+TEST_F(GrpcHints, SayWhatIsWantedAndHearWhatBecomesOfIt) {
+  FakeAgent agent(SnapshotOf("r1"));
+  agent.prefetch = [](const rpc::PrefetchRequest& request, rpc::PrefetchReply* reply) {
+    EXPECT_EQ(request.path(), "/p");
+    EXPECT_EQ(request.body(), std::string("b\0dy", 4));
+    EXPECT_THAT(request.token_ids(), testing::ElementsAre(1, 2, 3));
+    EXPECT_EQ(request.tokens(), 640u);
+    reply->set_outcome(rpc::PrefetchReply::NO_ROOM);
+    return grpc::Status::OK;
+  };
+  Add(0, agent.address());
+  const auto said = Give(0, {"/p", std::string("b\0dy", 4), {1, 2, 3}, 640}).get();
+  ASSERT_TRUE(said.ok()) << said.status().ToString();
+  EXPECT_EQ(*said, "no_room");
+  agent.prefetch = [](const auto&, rpc::PrefetchReply* reply) {
+    reply->set_outcome(static_cast<rpc::PrefetchReply::Outcome>(77));
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(*Give(0, {}).get(), "unknown") << "of a newer agent";
+}
+
+TEST_F(GrpcHints, AnAgentThatHangsOrIsGoneKeepsNobodyFromHis) {
+  FakeAgent hanging(SnapshotOf("r1")), well(SnapshotOf("r2")), gone(SnapshotOf("r3"));
+  http::Signal never;
+  hanging.prefetch = [&](const auto&, rpc::PrefetchReply*) {
+    never.Await();
+    return grpc::Status::OK;
+  };
+  well.prefetch = [](const auto&, rpc::PrefetchReply* reply) {
+    reply->set_outcome(rpc::PrefetchReply::ACCEPTED);
+    return grpc::Status::OK;
+  };
+  Add(0, hanging.address());
+  Add(1, well.address());
+  Add(2, gone.address());
+  gone.Stop();
+  std::vector<std::future<Result<std::string_view>>> unanswered;
+  for (int i = 0; i < 12; ++i) unanswered.push_back(Give(0, {}, milliseconds(500)));
+  EXPECT_EQ(Give(2, {}).get().status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(*Give(1, {}).get(), "accepted");
+  client_.reset();  // waits for all
+  for (auto& answer : unanswered) {
+    EXPECT_EQ(answer.get().status().code(), StatusCode::kDeadline);
+  }
+  never.Set();
 }
 
 TEST(StatusService, SaysOverGrpcWhatThePageSays) {

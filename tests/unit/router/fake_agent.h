@@ -34,12 +34,17 @@ class FakeAgent final : public rpc::Agent::Service {
   void Stop();
 
   TokenizeAnswer tokenize;
+  std::function<grpc::Status(const rpc::PrefetchRequest&, rpc::PrefetchReply*)> prefetch;
 
   grpc::Status Watch(grpc::ServerContext* context, const rpc::WatchRequest*,
                      grpc::ServerWriter<rpc::AgentEvent>* writer) override;
   grpc::Status Tokenize(grpc::ServerContext*, const rpc::TokenizeRequest* request,
                         rpc::TokenizeReply* reply) override {
     return tokenize(*request, reply);
+  }
+  grpc::Status Prefetch(grpc::ServerContext*, const rpc::PrefetchRequest* request,
+                        rpc::PrefetchReply* reply) override {
+    return prefetch(*request, reply);
   }
 
  private:

@@ -14,7 +14,7 @@
 
 namespace ember::router {
 
-// Answers Tokenize by this function; without one there is no agent.
+// Answers Tokenize by this function; without one there is no agent. Remembers hints.
 class FakeAgents final : public AgentClient {
  public:
   using Answer = std::function<Result<TokenizedPrompt>(ReplicaNumber, std::string_view body)>;
@@ -25,6 +25,17 @@ class FakeAgents final : public AgentClient {
     asked.fetch_add(1);
     co_return answer(replica, body);
   }
+  boost::asio::awaitable<Result<std::string_view>> Prefetch(ReplicaNumber replica,
+                                                            PrefetchHint hint, Duration) override {
+    hints.emplace_back(replica, std::move(hint));
+    if (on_hint) on_hint();
+    while (silent) (void)co_await http::SleepFor(seconds(3600), nullptr);
+    co_return "accepted";
+  }
+  // The loop's thread.
+  std::vector<std::pair<ReplicaNumber, PrefetchHint>> hints;
+  std::function<void()> on_hint;
+  bool silent = false;  // hints are not answered
   Answer answer;
   std::atomic<int> asked{0};
 };

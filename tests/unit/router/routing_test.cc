@@ -144,6 +144,96 @@ TEST_F(Routing, AReplyThatBeliesTheStoreCorrectsTheIndex) {
   EXPECT_THAT(store_tokens(), HasSubstr("\"store_tokens\":0"));
 }
 
+// One replica, before whose requests the store is thought to have their whole prefix.
+class Hints : public Routing {
+ protected:
+  Hints() {
+    alone.agents.answer = router.agents.answer;
+    alone.agents.on_hint = [this] { arrived_before = replica.requests(); };
+    alone.OnLoop([&] { alone.service->feed().OnSnapshot(0, Snapshot("r1", {}, 10)); });
+    ForgetSlots();
+  }
+  // The replica had it all and has lost it.
+  void ForgetSlots() {
+    alone.OnLoop([&] {
+      alone.service->feed().OnHeld(0, {0, Prompt(1, 960).chain});
+      alone.service->feed().OnHeld(0, {0, {}});
+    });
+  }
+  void Ask(std::string_view headers = "", int seed = 1) {
+    const WireMessage reply = alone.Ask(Post("{\"seed\":" + std::to_string(seed) + "}", headers));
+    EXPECT_EQ(reply.status(), 200);
+  }
+  size_t Given() {
+    size_t n = 0;
+    alone.OnLoop([&] { n = alone.agents.hints.size(); });
+    return n;
+  }
+  std::string Counter(const char* outcome) {
+    return "ember_router_prefetches_total{outcome=\"" + std::string(outcome) + "\"} ";
+  }
+
+  FakeReplica replica{Answering(JsonReply(200, "{}", "x-ember-route: remote\r\n"))};
+  RouterFixture alone{{replica.origin()}, [](ServiceOptions& o) {
+                        o.router.default_policy = FindPolicy("cache_aware");
+                      }};
+  int arrived_before = -1;
+};
+
+TEST_F(Hints, OneIsGivenBeforeARequestThatWillLoadAndNoneBeforeOthers) {
+  Ask("", 2);
+  EXPECT_EQ(Given(), 0u) << "nobody has it";
+  Ask("x-ember-store: off\r\n");
+  ForgetSlots();
+  Ask("x-ember-cache: off\r\n");
+  ForgetSlots();
+  Ask("x-ember-policy: round_robin\r\n");
+  ForgetSlots();
+  EXPECT_EQ(Given(), 0u);
+  const int before = replica.requests();
+  Ask();
+  ASSERT_EQ(Given(), 1u);
+  EXPECT_EQ(arrived_before, before) << "the request came first";
+  const auto& [number, hint] = alone.agents.hints.front();
+  EXPECT_EQ(number, 0u);
+  EXPECT_EQ(hint.path, "/v1/chat/completions");
+  EXPECT_EQ(hint.body, "{\"seed\":1}");
+  EXPECT_EQ(hint.wanted, 960u);
+  Ask();
+  EXPECT_EQ(Given(), 1u) << "it is local now";
+  EXPECT_THAT(alone.Page("/metrics"), HasSubstr(Counter("accepted") + "1"));
+}
+
+TEST_F(Hints, TokensThatAreKnownAreGivenInsteadOfTheBody) {
+  TokenizedPrompt prompt{.token_count = 1000, .ns = Ns()};
+  for (TokenId t = 0; t < 1000; ++t) prompt.tokens.push_back(t);
+  BlockChain chain = prompt.ChainIn({.id = Ns(), .seed = 0, .tokens_per_block = kBlockTokens});
+  chain.resize(60);
+  alone.agents.answer = [&](ReplicaNumber, std::string_view) -> Result<TokenizedPrompt> {
+    return prompt;
+  };
+  alone.OnLoop([&] {
+    alone.service->feed().OnHeld(0, {0, chain});
+    alone.service->feed().OnHeld(0, {0, {}});
+  });
+  Ask();
+  ASSERT_EQ(Given(), 1u);
+  const PrefetchHint& hint = alone.agents.hints.front().second;
+  EXPECT_EQ(hint.body, "");
+  ASSERT_EQ(hint.tokens.size(), 960u);
+  EXPECT_EQ(hint.tokens.back(), 959);
+}
+
+TEST_F(Hints, AnAgentThatDoesNotAnswerDelaysNothingAndGetsNoMore) {
+  alone.agents.silent = true;
+  for (int i = 0; i < 10; ++i) {
+    Ask();
+    ForgetSlots();
+  }
+  EXPECT_EQ(Given(), 8u);
+  EXPECT_THAT(alone.Page("/metrics"), HasSubstr(Counter("dropped") + "2"));
+}
+
 TEST_F(Routing, TokensAreAskedForOnceABodyAndOnlyByPoliciesThatUseThem) {
   Feed(0, Snapshot("r1", {}));
   for (const char* policy : {"random", "round_robin", "least_loaded", "sticky"}) {
