@@ -2,16 +2,14 @@
 
   EMBER_BIN=build/release/bin python3 tests/e2e/ui_test.py            EMBER_SCREENSHOTS=DIR keeps what it looked like"""
 
-import json
 import os
-import re
 import signal
-import subprocess
 import unittest
 from pathlib import Path
 
 from browser import Browser
-from cluster import BIN, call, needs, wait_for
+from cluster import needs
+from router_process import RouterProcess
 from scripted_replica import ScriptedReplica
 
 CHAT = {"messages": [{"role": "user", "content": "<img src=x onerror=alert(1)> hello"}], "stream": True}
@@ -24,35 +22,21 @@ class LivePage(unittest.TestCase):
     def setUpClass(cls):
         cls.addClassCleanup(lambda: [r.close() for r in cls.replicas])
         cls.replicas = [ScriptedReplica(960), ScriptedReplica(0, first_token_s=0.05), ScriptedReplica(500)]
-        flags = [f"--replica=r{i},http={r.address}" for i, r in enumerate(cls.replicas, 1)]
-        cls.router = subprocess.Popen([str(BIN / "ember-router"), "--listen=127.0.0.1:0", "--grpc=off", "--policy=round_robin", *flags],
-                                      stderr=subprocess.PIPE, text=True)
-        cls.addClassCleanup(cls.stop_router)
-        ready = ""
-        while not ready.startswith("ready "):
-            ready = cls.router.stderr.readline()
-        cls.port = int(re.search(r"http=[^ ]*:(\d+)", ready)[1])
-        wait_for("three replicas", lambda: json.loads(call(cls.port, "GET", "/health").body)["usable_replicas"] == 3)
+        cls.router = RouterProcess(cls.replicas, "--policy=round_robin")
+        cls.addClassCleanup(cls.router.close)
         cls.browser = Browser()
         cls.addClassCleanup(cls.browser.close)
 
-    @classmethod
-    def stop_router(cls):
-        if cls.router.poll() is None:
-            cls.router.send_signal(signal.SIGKILL)
-        cls.router.wait()
-        cls.router.stderr.close()
-
     def setUp(self):
         self.browser.resize(1280, 1500)
-        self.browser.open(f"http://127.0.0.1:{self.port}/ui")
+        self.browser.open(f"http://127.0.0.1:{self.router.port}/ui")
         self.browser.wait("live", lambda: self.browser.text("#connection") == "live")
 
     def tearDown(self):
         self.assertEqual(self.browser.complaints(), [])
 
     def ask(self, n=1, **headers):
-        return [call(self.port, "POST", "/v1/chat/completions", CHAT, {k.replace("_", "-"): v for k, v in headers.items()}) for _ in range(n)]
+        return self.router.ask(CHAT, n, **headers)
 
     def keep(self, name):
         if folder := os.environ.get("EMBER_SCREENSHOTS"):
@@ -128,11 +112,11 @@ class LivePage(unittest.TestCase):
         self.assertEqual(b.text("#connection"), "paused")
         b.click("#pause")
         b.wait("live again", lambda: b.text("#connection") == "live")
-        self.router.send_signal(signal.SIGSTOP)
-        self.addCleanup(self.router.send_signal, signal.SIGCONT)
+        self.router.signal(signal.SIGSTOP)
+        self.addCleanup(self.router.signal, signal.SIGCONT)
         # A stopped router is not refused: only its answers stop.
         seen = b.run("return document.querySelector('#about').textContent")
-        self.router.send_signal(signal.SIGCONT)
+        self.router.signal(signal.SIGCONT)
         b.wait("it goes on", lambda: b.run("return document.querySelector('#about').textContent") != seen)
 
 
