@@ -151,6 +151,7 @@ void Service::Stop(Duration grace) {
 StatusReport Service::Report() const {
   StatusReport report = StatusReport::Of(replicas_, index_);
   report.default_policy = options_.router.default_policy->name();
+  report.waiting = admission_.waiting();
   report.stores = store_feed_.Report();
   report.uptime_seconds = ToMilliseconds(Now() - started_) / 1000;
   return report;

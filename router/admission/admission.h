@@ -37,6 +37,7 @@ class Admission {
             MetricsRegistry& metrics);
 
   // Nobody waits: who finds room may take it.
+  size_t waiting() const { return queue_.size(); }
   bool idle() const { return queue_.size() == 0 && !granted_; }
   // Waits for its turn and for room. OK: take the room before suspending again. kBusy: the queue is
   // full. kDeadline: not within max_wait. kCancelled: `gone` fired.

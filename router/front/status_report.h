@@ -36,6 +36,7 @@ struct ReplicaReport {
 struct StatusReport {
   std::string default_policy;
   double uptime_seconds = 0;
+  uint64_t waiting = 0;  // requests, for a replica's room
   uint64_t index_blocks = 0;
   uint64_t index_bytes = 0;
   std::vector<ReplicaReport> replicas;

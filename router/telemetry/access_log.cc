@@ -56,6 +56,7 @@ std::string AccessLogLine(const RequestRecord& r) {
   if (r.counted) {
     out.Add("cached_tokens", r.cached_tokens).Add("computed_tokens", r.computed_tokens);
   }
+  if (r.queued > Duration(0)) out.Add("queued_ms", ToMilliseconds(r.queued));
   out.Add("predicted_ttft_ms", r.predicted_ttft_ms)
       .Add("ttft_ms", r.ttft_ms())
       .Add("duration_ms", ToMilliseconds(r.ended_at - r.received_at));

@@ -86,6 +86,7 @@ class RequestSpans {
         .Add("ember.request_id", r_.request_id)
         .Add("ember.policy", r_.policy)
         .Add("ember.outcome", r_.outcome);
+    if (r_.queued > Duration(0)) attributes.Add("ember.queued_ms", ToMilliseconds(r_.queued));
     if (r_.counted) {
       attributes.Add("gen_ai.usage.input_tokens", r_.cached_tokens + r_.computed_tokens)
           .Add("ember.cached_tokens", r_.cached_tokens);

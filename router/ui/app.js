@@ -50,7 +50,7 @@ function showNumbers(live, now) {
     ["Requests", `${rate.toFixed(rate < 10 ? 1 : 0)}/s`, `${count(live.finished)} in all`],
     ["TTFT, median", ms(quantile(ttft, 0.5)), `p95 ${ms(quantile(ttft, 0.95))}`],
     ["Tokens reused", share(totals.cached, totals.cached + totals.computed), `${count(totals.cached)} of ${count(totals.cached + totals.computed)}`],
-    ["In flight", count(totals.in_flight), `${up} of ${live.status.replicas.length} replicas usable`],
+    ["In flight", count(totals.in_flight), `${live.status.waiting ? `${count(live.status.waiting)} more wait; ` : ""}${up} of ${live.status.replicas.length} replicas usable`],
     ["Blocks known", count(live.status.index_blocks), `${bytes(live.status.index_bytes)} of memory`],
     ["Prediction off by", ms(quantile(errors, 0.5)), errors.length ? `median of ${errors.length}` : "nothing predicted"],
   ]);
