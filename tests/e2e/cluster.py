@@ -134,14 +134,14 @@ class Cluster:
     def plan_stores(self, count):
         self.stores = {f"s{i}": free_port() for i in range(1, count + 1)}
 
-    def store(self, name, memory="1GiB"):
+    def store(self, name, memory="1GiB", extra=()):
         peers = ",".join(f"{n}=127.0.0.1:{p}" for n, p in self.stores.items())
         for kind in (".admin", ".grpc"):
             self.ports[name + kind] = self.ports.get(name + kind) or free_port()
         command = [str(BIN / "ember-store"), f"--node-id={name}", f"--peers={peers}"]
         command += [f"--listen=127.0.0.1:{self.stores[name]}", f"--memory={memory}"]
         command += [f"--grpc=127.0.0.1:{self.ports[name + '.grpc']}", f"--admin=127.0.0.1:{self.ports[name + '.admin']}"]
-        self._start(name, command)
+        self._start(name, [*command, *extra])
 
     def agent(self, name, engine, stores=None, slot_dir=None, extra=()):
         for kind in ("", ".grpc"):

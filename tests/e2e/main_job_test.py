@@ -17,12 +17,12 @@ PROGRAMS = ("ember-agent", "ember-router", "ember-store")
 
 
 class WithRouter(WithCluster):
-    def start_all(self, engine_tap=False, agent_extra=()):
+    def start_all(self, engine_tap=False, agent_extra=(), slots=2):
         self.c.plan_stores(3)
         for name in self.c.stores:
             self.c.store(name)
         for name in "ab":
-            self.c.engine("engine-" + name)
+            self.c.engine("engine-" + name, slots=slots)
         if engine_tap:
             wait_for("engine", lambda: self.c.healthy("engine-a"))
             self.tap = tap.Tap(self.c.ports["engine-a"])
