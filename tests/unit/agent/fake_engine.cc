@@ -140,6 +140,7 @@ asio::awaitable<void> FakeEngine::Handle(http::Request& request, http::ResponseW
   } else if (request.path == "/tokenize") {
     Count("tokenize");
     if (faults().refuse_tokenize) status = 400;
+    while (faults().hold_tokenize) (void)co_await http::SleepFor(milliseconds(1), nullptr);
     for (const TokenId token : TokensOf(Field(request.body, "content"))) {
       reply += (reply.empty() ? "" : ",") + std::to_string(token);
     }

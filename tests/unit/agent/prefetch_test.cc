@@ -144,6 +144,17 @@ TEST_F(PrefetchTest, WhatIsPurgedBeforeItsUseIsNotUsed) {
   EXPECT_EQ(AskRight(Prompt(300, 5)).route(), "recompute");
 }
 
+TEST_F(PrefetchTest, WhatTheStoreCannotConfirmIsNotUsed) {
+  StoreOnly();
+  HintTokens(Prompt(256));
+  WaitOutcome("transferred");
+  store_->Set({.down = true});
+  EXPECT_EQ(AskRight(Prompt(300)).route(), "recompute");
+  EXPECT_EQ(Metric("ember_agent_prefetch_used_bytes_total"), 0);
+  store_->Set({});
+  EXPECT_EQ(AskRight(Prompt(256)).route(), "local");
+}
+
 TEST_F(PrefetchTest, ARequestThatLeavesBeforeItsTurnTransfersNothing) {
   StoreOnly();
   for (const int seed : {1, 2}) AskRight(Prompt(300, seed));
@@ -234,8 +245,14 @@ TEST_F(PrefetchTest, OffIsOff) {
 TEST_F(PrefetchTest, AHintAndItsRequestAreTokenizedOnce) {
   StoreOnly();
   const int before = engine_->calls("tokenize");
+  engine_->Set({.hold_tokenize = true});
   Hint(Prompt(290));
-  AskRight(Prompt(290));
+  WaitFor("the question", [&] { return engine_->calls("tokenize") == before + 1; });
+  auto asked = BeginAsk(Prompt(290), {{"x-ember-request-id", "second"}});
+  WaitFor("the request",
+          [&] { return Call("GET", "/ember/requests?id=second", "").body != "[]\n"; });
+  engine_->Set({});
+  CheckRight(asked.get(), Prompt(290));
   EXPECT_EQ(engine_->calls("tokenize"), before + 1);
 }
 
