@@ -32,7 +32,7 @@ class FakeEngine {
     bool restore_nothing = false;  // 200, but the slot is empty
     bool refuse_save = false;
     bool refuse_tokenize = false;
-    bool hold_tokenize = false;  // it answers only when this is over
+    bool hold_tokenize = false;   // it answers only when this is over
     bool save_elsewhere = false;  // 200, but the file is in another folder
     bool adapters = false;
     bool cut_reply = false;  // completions break off after their first bytes
