@@ -98,10 +98,9 @@ asio::awaitable<StoreMatch> PrefixLoader::Match(const EngineIdentity& identity,
   while (out.segments < usable && match.segments[out.segments].payload_bytes == want)
     ++out.segments;
   if (out.segments < match.segments.size()) {
-    const MissReason reason = match.segments[out.segments].miss;
-    metrics_.misses[static_cast<size_t>(reason)]->Add();
-    NoteAnswer(reason == MissReason::kDeadline);
-    if (IsGone(reason)) prefetched_.Drop(prefetched_.Find(refs.subspan(out.segments)));
+    out.miss = match.segments[out.segments].miss;
+    NoteAnswer(out.miss == MissReason::kDeadline);
+    if (IsGone(*out.miss)) prefetched_.Drop(prefetched_.Find(refs.subspan(out.segments)));
   }
   co_return out;
 }
@@ -150,7 +149,7 @@ asio::awaitable<LoadedPrefix> PrefixLoader::Load(const EngineIdentity& identity,
   GiveBuffers(std::move(buffers), bytes);
   out.waited_ms = waited_ms;
   out.transfer_ms += waited_ms;
-  NotePrefetched(ahead, start, &out);
+  NotePrefetched(ahead, parts, start, &out);
   metrics_.transfer.Observe(out.transfer_ms / 1e3);
   metrics_.loaded_bytes.Add(out.bytes);
   if (out.segments > 0) metrics_.rebuild.Observe(out.rebuild_ms / 1e3);
@@ -158,11 +157,12 @@ asio::awaitable<LoadedPrefix> PrefixLoader::Load(const EngineIdentity& identity,
   co_return out;
 }
 
-void PrefixLoader::NotePrefetched(std::span<const PrefetchCache::Segment> ahead, TimePoint start,
-                                  LoadedPrefix* loaded) {
+void PrefixLoader::NotePrefetched(std::span<const PrefetchCache::Segment> ahead, const Parts& parts,
+                                  TimePoint start, LoadedPrefix* loaded) {
   TimePoint last;
-  for (const PrefetchCache::Segment& segment : ahead.first(loaded->segments)) {
-    if (segment == nullptr || !segment->ready) continue;
+  for (size_t i = 0; i < loaded->segments; ++i) {
+    const PrefetchCache::Segment& segment = ahead[i];
+    if (segment == nullptr || parts.payloads[i].data() != segment->payload.get()) continue;
     segment->used = true;
     ++loaded->prefetched;
     loaded->spared_ms += segment->transfer_ms;

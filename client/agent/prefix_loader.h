@@ -13,6 +13,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,7 +36,8 @@ std::shared_ptr<PromptSegments> SegmentsOf(const EngineIdentity& identity,
                                            std::vector<TokenId> prompt);
 
 struct StoreMatch {
-  size_t segments = 0;  // usable, from the start
+  size_t segments = 0;             // usable, from the start
+  std::optional<MissReason> miss;  // of the first that is not
   double match_ms = 0;
 };
 
@@ -104,8 +106,8 @@ class PrefixLoader {
   void GiveBuffers(std::vector<Buffer> buffers, size_t bytes);
   void NoteAnswer(bool timed_out);
   // Counts what a load took from the segments received ahead.
-  void NotePrefetched(std::span<const PrefetchCache::Segment> ahead, TimePoint start,
-                      LoadedPrefix* loaded);
+  void NotePrefetched(std::span<const PrefetchCache::Segment> ahead, const Parts& parts,
+                      TimePoint start, LoadedPrefix* loaded);
 
   StoreClient* const store_;
   const SlotFolder& folder_;

@@ -88,6 +88,7 @@ asio::awaitable<Filled> SlotFiller::Fill(const FillWish& wish, SlotTable::Lease&
   if (most * kTokensPerBlock >= local + kTokensPerBlock) {
     const StoreMatch match = co_await loader_.Match(*wish.identity, *wish.prompt, most);
     record.match_ms = match.match_ms;
+    if (match.miss) metrics_.misses[static_cast<size_t>(*match.miss)]->Add();
     record.matched_tokens = match.segments * kTokensPerBlock;
     const size_t ready = loader_.ReadyPrefix(*wish.prompt, match.segments) * kTokensPerBlock;
     if (WorthLoading(prompt.size(), local, record.matched_tokens, ready)) {
