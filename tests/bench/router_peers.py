@@ -54,7 +54,7 @@ def _python_router(name, *module):
     return [str(venv / "bin" / module[0]), *module[1:]]
 
 
-def _rust_router(name, policy, warnings, *module):
+def rust_router(name, policy, warnings, *module):
     def command(port, ports, folder):
         start = _python_router(name, *module)
         return start and [*start, "--host", "127.0.0.1", "--port", port, "--prometheus-port", port + 10000, "--policy", policy,
@@ -87,10 +87,10 @@ ROUTERS = {
     OURS: _ours,
     "haproxy roundrobin": _haproxy,
     "nginx round_robin": _nginx,
-    "vllm-router round_robin": _rust_router("vllm-router", "round_robin", "warning", "vllm-router"),
-    "vllm-router cache_aware": _rust_router("vllm-router", "cache_aware", "warning", "vllm-router"),
-    "smg cache_aware": _rust_router("smg", "cache_aware", "warn", "smg", "launch"),
-    "sglang-router cache_aware": _rust_router("sglang-router", "cache_aware", "warn", "python", "-m", "sglang_router.launch_router"),
+    "vllm-router round_robin": rust_router("vllm-router", "round_robin", "warning", "vllm-router"),
+    "vllm-router cache_aware": rust_router("vllm-router", "cache_aware", "warning", "vllm-router"),
+    "smg cache_aware": rust_router("smg", "cache_aware", "warn", "smg", "launch"),
+    "sglang-router cache_aware": rust_router("sglang-router", "cache_aware", "warn", "python", "-m", "sglang_router.launch_router"),
 }
 
 
