@@ -45,7 +45,8 @@ constexpr const char* kFooter =
 struct Flags {
   std::string listen = "127.0.0.1:8080";
   std::string grpc = "127.0.0.1:8081";
-  std::string policy = "cache_aware";
+  std::vector<std::string> policies;
+  bool allow_policy_override = true;
   std::string log_level = "info";
   FleetFlags fleet;
   int max_retries = 2;
@@ -75,7 +76,12 @@ void Declare(CLI::App& app, Flags& f) {
       "--store", f.stores,
       "HOST:PORT of a store node's gRPC door, whose feed says what is stored; repeat for "
       "each. None: what replicas reported is presumed to be stored");
-  option("--policy", f.policy, "policy of requests that name none");
+  app.add_option(
+      "--policy", f.policies,
+      "NAME: policy of requests that name none [cache_aware]; MODEL=NAME: of one model's; "
+      "repeatable");
+  option("--allow-policy-override", f.allow_policy_override,
+         "requests may name their policy; else such a request gets 400");
   option("--max-retries", f.max_retries, "other replicas tried before the first byte of a reply")
       ->check(CLI::Range(0, 16));
   option("--max-in-flight", f.max_in_flight, "requests under way; more get 429")
@@ -106,6 +112,25 @@ void Declare(CLI::App& app, Flags& f) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
 }
 
+Status ReadPolicies(const std::vector<std::string>& texts, RouterOptions* out) {
+  out->default_policy = FindPolicy("cache_aware");
+  for (const std::string& text : texts) {
+    // A model's name may hold anything, a policy's no "=".
+    const size_t equals = text.rfind('=');
+    const std::string name = equals == text.npos ? text : text.substr(equals + 1);
+    const Policy* policy = FindPolicy(name);
+    if (policy == nullptr) {
+      return InvalidError("--policy: unknown policy \"" + name + "\"; known: " + PolicyNames());
+    }
+    if (equals == text.npos) {
+      out->default_policy = policy;
+    } else {
+      out->model_policies[text.substr(0, equals)] = policy;
+    }
+  }
+  return OkStatus();
+}
+
 Result<Config> Interpret(const Flags& f) {
   Config out;
   Result<http::Origin> listen = ListenAddress("--listen", f.listen);
@@ -122,10 +147,8 @@ Result<Config> Interpret(const Flags& f) {
     if (!store.ok()) return store.status().WithContext("--store");
     s.stores.push_back(store->ToString());
   }
-  s.router.default_policy = FindPolicy(f.policy);
-  if (s.router.default_policy == nullptr) {
-    return InvalidError("--policy: unknown policy \"" + f.policy + "\"; known: " + PolicyNames());
-  }
+  EMBER_RETURN_IF_ERROR(ReadPolicies(f.policies, &s.router));
+  s.router.allow_policy_override = f.allow_policy_override;
   s.server.host = listen->host;
   s.server.port = listen->port;
   EMBER_RETURN_IF_ERROR(f.http.Interpret(&s));

@@ -56,9 +56,15 @@ void CountTokens(const AttemptResult& result, ReplicaTotals* totals) {
 
 }  // namespace
 
+const Policy* Router::DefaultPolicy(const http::Request& request) const {
+  if (options_.model_policies.empty()) return options_.default_policy;
+  const auto it = options_.model_policies.find(ReadModel(request.body));
+  return it == options_.model_policies.end() ? options_.default_policy : it->second;
+}
+
 Status Router::Admit(const http::Request& request, Routing* routing) const {
-  Result<RoutingOptions> options =
-      RoutingOptions::Of(request, options_.default_policy, *parts_.random);
+  Result<RoutingOptions> options = RoutingOptions::Of(
+      request, DefaultPolicy(request), options_.allow_policy_override, *parts_.random);
   if (!options.ok()) return options.status();
   routing->options = *std::move(options);
   routing->record.request_id = routing->options.request_id;

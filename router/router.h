@@ -6,8 +6,10 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <functional>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "router/admission/admission.h"
 #include "router/admission/suspect_list.h"
@@ -36,7 +38,9 @@ struct RouterParts {
 
 struct RouterOptions {
   const Policy* default_policy = nullptr;
-  int max_retries = 2;  // attempts beyond the first
+  std::map<std::string, const Policy*, std::less<>> model_policies;  // instead, by model
+  bool allow_policy_override = true;  // a request may name its policy
+  int max_retries = 2;                // attempts beyond the first
   // x-ember-tenant says whose turn a request takes; else its credential does.
   bool trust_tenant_header = false;
 };
@@ -66,6 +70,8 @@ class Router {
 
   // kInvalid: the request cannot be routed at all.
   Status Admit(const http::Request& request, Routing* routing) const;
+  // Of a request that names none.
+  const Policy* DefaultPolicy(const http::Request& request) const;
   boost::asio::awaitable<void> Tokenize(const http::Request& request, Routing* routing);
   // Whether the request may go to that member at all.
   static bool Wants(const Routing& routing, const ReplicaSet::Member& member);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "proto/base/status.h"
@@ -16,6 +17,9 @@ inline constexpr size_t kMaxCheckedBody = 1u << 20;
 
 // kInvalid, with the place or kind of error, unless the text is a JSON object.
 Status CheckIsObject(std::string_view body);
+
+// The model that a request asks for; "" when it names none, or is no JSON object.
+std::string ReadModel(std::string_view body);
 
 struct ReplyUsage {
   uint64_t cached_tokens = 0;    // of the prompt, reused

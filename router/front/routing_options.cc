@@ -17,23 +17,28 @@ bool IsFitId(std::string_view id) {
   });
 }
 
-Result<const Policy*> PolicyOf(const http::Request& request, const Policy* default_policy) {
-  if (const std::string_view name = request.headers.Get("x-ember-policy"); !name.empty()) {
+Result<const Policy*> PolicyOf(const http::Request& request, const Policy* default_policy,
+                               bool allow_override) {
+  const std::string_view name = request.headers.Get("x-ember-policy");
+  const auto sticky = request.QueryParam("sticky");
+  if (!allow_override && (!name.empty() || sticky)) {
+    return InvalidError("x-ember-policy, ?sticky: requests may not choose their policy here");
+  }
+  if (!name.empty()) {
     if (const Policy* policy = FindPolicy(name)) return policy;
     return InvalidError("x-ember-policy: unknown policy \"" + std::string(name.substr(0, 100)) +
                         "\"; known: " + PolicyNames());
   }
-  if (const auto sticky = request.QueryParam("sticky")) {
-    return FindPolicy(*sticky == "0" ? "random" : "sticky");
-  }
+  if (sticky) return FindPolicy(*sticky == "0" ? "random" : "sticky");
   return default_policy;
 }
 
 }  // namespace
 
 Result<RoutingOptions> RoutingOptions::Of(const http::Request& request,
-                                          const Policy* default_policy, RandomSource& random) {
-  Result<const Policy*> policy = PolicyOf(request, default_policy);
+                                          const Policy* default_policy, bool allow_override,
+                                          RandomSource& random) {
+  Result<const Policy*> policy = PolicyOf(request, default_policy, allow_override);
   if (!policy.ok()) return policy.status();
   RoutingOptions options;
   options.policy = *policy;

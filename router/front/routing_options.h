@@ -30,9 +30,10 @@ struct RoutingOptions {
   bool use_cache = true;
   bool has_prompt = false;  // a POST whose body is a prompt
 
-  // kInvalid: an unknown policy, with the known ones in the message.
+  // kInvalid: an unknown policy, with the known ones in the message, or any at all when
+  // `allow_override` is false.
   static Result<RoutingOptions> Of(const http::Request& request, const Policy* default_policy,
-                                   RandomSource& random);
+                                   bool allow_override, RandomSource& random);
 };
 
 // The target without every query parameter called `name`, all else byte for byte.

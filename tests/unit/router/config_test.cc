@@ -36,6 +36,19 @@ TEST(Config, ReadsWhatTheHelpShows) {
   EXPECT_EQ((*config)->service.tokenizer.deadline, milliseconds(50));
 }
 
+TEST(Config, PoliciesByModelAndWhoMayChoose) {
+  const auto config = Parse({"--policy=org/a=b=sticky", "--policy=random", "--policy=m=prefix",
+                             "--allow-policy-override=false"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  const RouterOptions& router = (*config)->service.router;
+  EXPECT_EQ(router.default_policy->name(), "random");
+  ASSERT_EQ(router.model_policies.size(), 2u);
+  EXPECT_EQ(router.model_policies.at("org/a=b")->name(), "sticky");
+  EXPECT_EQ(router.model_policies.at("m")->name(), "prefix");
+  EXPECT_FALSE(router.allow_policy_override);
+  EXPECT_FALSE(Parse({"--policy=m=best"}).ok());
+}
+
 TEST(Config, WrongFlagsAreToldInOneLine) {
   for (const std::vector<const char*>& wrong :
        std::vector<std::vector<const char*>>{{"--nope"},

@@ -20,8 +20,8 @@ http::Request RequestTo(std::string_view target, http::Headers headers = {}) {
 
 RoutingOptions OptionsOf(std::string_view target, http::Headers headers = {}) {
   SeededRandom random(1);
-  auto options =
-      RoutingOptions::Of(RequestTo(target, std::move(headers)), FindPolicy("cache_aware"), random);
+  auto options = RoutingOptions::Of(RequestTo(target, std::move(headers)),
+                                    FindPolicy("cache_aware"), true, random);
   EXPECT_TRUE(options.ok());
   return *options;
 }
@@ -34,9 +34,28 @@ TEST(RoutingOptions, PolicyByHeaderThenBySticky) {
             "prefix");
   SeededRandom random(1);
   const auto bad = RoutingOptions::Of(RequestTo("/v1/x", {{"x-ember-policy", "nope"}}),
-                                      FindPolicy("random"), random);
+                                      FindPolicy("random"), true, random);
   EXPECT_EQ(bad.status().code(), StatusCode::kInvalid);
   EXPECT_NE(bad.status().message().find("round_robin"), std::string_view::npos);
+}
+
+TEST(RoutingOptions, WhereItIsNotAllowedNamingAPolicyIsRefused) {
+  SeededRandom random(1);
+  const auto status = [&](std::string_view target, http::Headers headers) {
+    return RoutingOptions::Of(RequestTo(target, std::move(headers)), FindPolicy("sticky"), false,
+                              random)
+        .status();
+  };
+  EXPECT_TRUE(status("/v1/x", {}).ok());
+  EXPECT_EQ(status("/v1/x", {{"x-ember-policy", "random"}}).code(), StatusCode::kInvalid);
+  EXPECT_EQ(status("/v1/x?sticky=0", {}).code(), StatusCode::kInvalid);
+}
+
+TEST(JsonReader, TheModelOfABodyOrNone) {
+  EXPECT_EQ(ReadModel(R"({"messages":[{"model":"inner"}],"model":"a\/b"})"), "a/b");
+  for (const char* none : {"", "{", "[]", R"({"model":7})", R"({"a":"\"model\""})", R"("model")"}) {
+    EXPECT_EQ(ReadModel(none), "") << none;
+  }
 }
 
 TEST(RoutingOptions, OnlyOurOwnParameterIsTakenOutOfTheTarget) {

@@ -269,6 +269,18 @@ TEST_F(Routing, WithoutTokensTheRequestIsServedByLoadAndTheReasonIsCounted) {
   EXPECT_THAT(metrics, HasSubstr("tokenize_failures_total{reason=\"deadline\"} 1"));
 }
 
+TEST(ModelPolicies, AModelsRequestsGoByItsOwnPolicy) {
+  FakeReplica one{Answering(JsonReply(200, "{}"))};
+  RouterFixture router{{one.origin()}, [](ServiceOptions& o) {
+                         o.router.model_policies["m"] = FindPolicy("least_loaded");
+                       }};
+  EXPECT_EQ(router.Ask(Post(R"({"model":"m"})")).Field("x-ember-policy"), "least_loaded");
+  EXPECT_EQ(router.Ask(Post(R"({"model":"other"})")).Field("x-ember-policy"), "round_robin");
+  EXPECT_EQ(
+      router.Ask(Post(R"({"model":"m"})", "x-ember-policy: random\r\n")).Field("x-ember-policy"),
+      "random");
+}
+
 TEST_F(Routing, StickyKeepsAConversationAndTheSeedsSwitchMakesItRandom) {
   std::set<std::string> homes, strays;
   for (int i = 0; i < 24; ++i) {
