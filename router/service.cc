@@ -32,7 +32,8 @@ Service::Service(ServiceOptions options, AgentClient& agents)
       index_({.max_bytes = options_.index_bytes,
               .seed = random_.Next(),
               .presume_stored = options_.stores.empty()}),
-      matcher_(replicas_, index_, random_),
+      events_(loop_, index_, random_, registry_, replicas_),
+      matcher_(replicas_, index_, random_, &events_.feed()),
       store_feed_(index_, options_.stores),
       metrics_(registry_),
       tokenizer_(replicas_, agents, registry_, options_.tokenizer),
@@ -68,6 +69,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
               {.path = options_.health_path, .timeout = options_.health.probe_timeout}) {
   replicas_.SetOnRoom([this] { admission_.OnRoom(); });
   replicas_.AddListener(&feed_);
+  replicas_.AddListener(&events_);
   replicas_.AddListener(&prober_);
   options_.server.metrics = &registry_;
   options_.server.metrics_prefix = "ember_router_http";
@@ -144,6 +146,7 @@ void Service::Drain(Duration grace) {
 
 void Service::Stop(Duration grace) {
   Drain(grace);
+  events_.Close();
   telemetry_.Close();
   loop_.Stop();
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/http/server.h"
+#include "router/events/event_follower.h"
 #include "router/fleet/fleet_dns.h"
 #include "router/fleet/fleet_file.h"
 #include "router/fleet_feed.h"
@@ -103,6 +104,7 @@ class Service {
   std::unique_ptr<FleetDns> fleet_dns_;
   bool following_ = false;  // of the owner's thread
   PrefixIndex index_;
+  EventFollower events_;
   PrefixMatcher matcher_;
   StoreFeed store_feed_;
   RouterMetrics metrics_;

@@ -11,6 +11,8 @@ namespace {
 // Replies in a row after which a holder is taken for empty. One is no proof: what was there may
 // have been evicted while the request waited.
 constexpr uint32_t kContradictionsToDoubt = 4;
+// A name that found no room is only less well guessed.
+constexpr size_t kMaxAdapters = 4096;
 // TokenExtra's kind for what an engine's extra keys say.
 constexpr uint8_t kEventExtra = 1;
 
@@ -28,7 +30,6 @@ void EventFeed::AddSource(EventSourceId source, EventReplica replica, uint32_t r
 void EventFeed::RemoveSource(EventSourceId source) {
   const auto it = sources_.find(source);
   if (it == sources_.end()) return;
-  Drop(it->second);
   if (!it->second.trusted) metrics_.untrusted.Add(-1);
   std::erase_if(holders_, [&](const auto& h) { return h.second.source == source; });
   sources_.erase(it);
@@ -42,6 +43,7 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
   metrics_.stored.Add();
   metrics_.blocks_stored.Add(event.keys.size());
   if (event.tokens.empty()) return StoreNamed(*holder, event);
+  if (!event.adapter.empty() && adapters_.size() < kMaxAdapters) adapters_.insert(event.adapter);
   const Source& from = sources_.at(source);
   Holder& state = holders_.at(*holder);
   const uint32_t size_before = state.layout.BlockSizeOf(event.group);
@@ -153,20 +155,30 @@ void EventFeed::OnTrusted(EventSourceId source) {
   if (it != sources_.end()) SetTrusted(it->second, true);
 }
 
-void EventFeed::OnCachedTokens(HolderId holder, uint64_t predicted, uint64_t actual) {
+EventFeed::Promise EventFeed::MakePromise(HolderId holder, uint64_t tokens) const {
   const auto it = holders_.find(holder);
-  if (it == holders_.end() || predicted == 0) return;
-  if (actual >= predicted / 2) {
-    it->second.contradictions = 0;
+  if (it == holders_.end()) return {};
+  return {holder, tokens, it->second.era};
+}
+
+void EventFeed::OnCachedTokens(const Promise& promise, uint64_t actual) {
+  const auto it = holders_.find(promise.holder);
+  if (it == holders_.end() || promise.tokens == 0) return;
+  Holder& state = it->second;
+  if (actual >= promise.tokens / 2) {
+    state.contradictions = 0;
     return;
   }
+  // A burst of equal prompts finds nothing before its first reply: that is one witness, not many.
+  if (promise.era != state.era) return;
+  ++state.era;
   metrics_.contradictions.Add();
-  if (++it->second.contradictions < kContradictionsToDoubt) return;
-  Source& source = sources_.at(it->second.source);
+  if (++state.contradictions < kContradictionsToDoubt) return;
+  Source& source = sources_.at(state.source);
   spdlog::warn("replica {}: {} replies in a row had far less cached than its events promised",
-               source.replica.id, it->second.contradictions);
+               source.replica.id, state.contradictions);
   metrics_.losses.Add();
-  Clear(holder);
+  Clear(promise.holder);
   SetTrusted(source, false);
 }
 
@@ -175,24 +187,46 @@ std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt) {
   if (!prompt.has_tokens()) return found;
   if (std::exchange(kinds_stale_, false)) SortIntoKinds();
   for (const Kind& kind : kinds_) {
-    const auto chain_of = [&](uint32_t group, uint32_t block_size, uint32_t window) {
-      const KeySpace space = spaces_.Of({.model = kind.model,
-                                         .adapter = prompt.adapter,
-                                         .salt = prompt.salt,
-                                         .group = group,
-                                         .block_size = block_size});
-      return GroupChain{prompt.ChainIn(space), block_size, window};
-    };
     std::vector<GroupChain> groups;
     for (const auto& [number, group] : kind.layout.groups) {
-      groups.push_back(chain_of(number, group.block_size, group.window_tokens));
+      groups.push_back({ChainIn(kind.model, prompt, number, group.block_size), group.block_size,
+                        group.window_tokens});
     }
     LookUp(kind, groups, &found);
     for (const uint32_t size : kind.layout.other_sizes) {
-      LookUp(kind, {chain_of(0, size, 0)}, &found);
+      LookUp(kind, {{ChainIn(kind.model, prompt, 0, size), size, 0}}, &found);
     }
   }
   return found;
+}
+
+const std::string& EventFeed::AdapterOf(const std::string& model,
+                                        const TokenizedPrompt& prompt) const {
+  // Engines serve an adapter under its name as the model. Where the base model's name is not known,
+  // an adapter is what events have told of as one.
+  const bool by_model = prompt.adapter.empty() && prompt.model != model &&
+                        (!model.empty() || adapters_.contains(prompt.model));
+  return by_model ? prompt.model : prompt.adapter;
+}
+
+const BlockChain& EventFeed::ChainIn(const std::string& model, const TokenizedPrompt& prompt,
+                                     uint32_t group, uint32_t block_size) {
+  return prompt.ChainIn(spaces_.Of({.model = model,
+                                    .adapter = AdapterOf(model, prompt),
+                                    .salt = prompt.salt,
+                                    .group = group,
+                                    .block_size = block_size}));
+}
+
+std::vector<const BlockChain*> EventFeed::ChainsOf(HolderId holder, const TokenizedPrompt& prompt) {
+  std::vector<const BlockChain*> chains;
+  const auto it = holders_.find(holder);
+  if (it == holders_.end() || !prompt.has_tokens()) return chains;
+  const std::string& model = sources_.at(it->second.source).replica.model;
+  for (const auto& [number, group] : it->second.layout.groups) {
+    chains.push_back(&ChainIn(model, prompt, number, group.block_size));
+  }
+  return chains;
 }
 
 void EventFeed::LookUp(const Kind& kind, const std::vector<GroupChain>& groups,
@@ -229,14 +263,15 @@ void EventFeed::SortIntoKinds() {
 
 bool EventFeed::trusted(HolderId holder) const {
   const auto it = holders_.find(holder);
-  return it != holders_.end() && sources_.at(it->second.source).trusted;
+  return it != holders_.end() && !it->second.layout.groups.empty() &&
+         sources_.at(it->second.source).trusted;
 }
 
 std::optional<HolderId> EventFeed::HolderOf(EventSourceId source, std::optional<uint32_t> rank) {
   const auto it = sources_.find(source);
   if (it == sources_.end()) return std::nullopt;
   const EventReplica& replica = it->second.replica;
-  const uint32_t number = rank.value_or(it->second.rank);
+  const uint32_t number = replica.has_ranks ? rank.value_or(it->second.rank) : it->second.rank;
   if (number < replica.first_rank || number - replica.first_rank >= replica.holders.size()) {
     metrics_.unknown_ranks.Add();
     return std::nullopt;

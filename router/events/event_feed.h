@@ -24,6 +24,8 @@ namespace ember::router {
 struct EventReplica {
   std::string id;     // for the log
   std::string model;  // the base model's name; equal for replicas that serve the same
+  // Whether it is one of several ranks that the events speak of; else whatever they say is its own.
+  bool has_ranks = false;
   uint32_t first_rank = 0;
   std::vector<HolderId> holders;  // one a rank, from first_rank on
 };
@@ -34,7 +36,7 @@ class EventFeed final : public EventListener {
       : index_(index), metrics_(metrics), spaces_(random) {}
 
   // `rank`: whose endpoint it is; one of the replica's. To be called before the source's first
-  // event. A removed source is not heard any more; its holders are cleared.
+  // event. A removed source is not heard any more; its holders stay as they are.
   void AddSource(EventSourceId source, EventReplica replica, uint32_t rank);
   void RemoveSource(EventSourceId source);
 
@@ -45,17 +47,28 @@ class EventFeed final : public EventListener {
   void OnLost(EventSourceId source, const Status& why) override;
   void OnTrusted(EventSourceId source) override;
 
-  // A reply tells how many tokens its prompt had in the cache. `predicted`: tokens that Match gave
-  // for the holder when the request was sent. Enough replies in a row that had far less: the holder
-  // was emptied without a word, and loses everything.
-  void OnCachedTokens(HolderId holder, uint64_t predicted, uint64_t actual);
+  // What was promised to a request that is sent now: that the holder has so many of its tokens.
+  struct Promise {
+    HolderId holder = kNoHolder;
+    uint64_t tokens = 0;
+    uint64_t era = 0;
+  };
+  Promise MakePromise(HolderId holder, uint64_t tokens) const;
+  // The reply tells how many tokens were in the cache. Enough replies in a row that had far less
+  // than promised, each to a request that was sent after the reply before: the holder was emptied
+  // without a word, and loses everything.
+  void OnCachedTokens(const Promise& promise, uint64_t actual);
 
   // How many of the prompt's tokens each holder has, unbroken from the start and in every cache
   // group that its model needs. Only holders with some. By the prompt's adapter and salt; holders
   // of other models than the prompt's may be among them.
   std::vector<GroupMatch> Match(const TokenizedPrompt& prompt);
 
-  // Whether what the holder's source said is known to be all that it holds.
+  // The prompt's blocks as the holder's device names them, a chain for each cache group; empty when
+  // the holder has told of none yet, or the prompt has no tokens.
+  std::vector<const BlockChain*> ChainsOf(HolderId holder, const TokenizedPrompt& prompt);
+
+  // Whether what the holder's source said, at least one block, is known to be all that it holds.
   bool trusted(HolderId holder) const;
 
  private:
@@ -69,6 +82,7 @@ class EventFeed final : public EventListener {
     EventSourceId source = 0;
     CacheLayout layout;
     uint32_t contradictions = 0;  // in a row
+    uint64_t era = 0;             // ends with each contradiction
   };
   // Holders of one model and layout, which are looked up together.
   struct Kind {
@@ -85,6 +99,10 @@ class EventFeed final : public EventListener {
   std::vector<BlockHash> NamesOf(const Source& source, HolderId holder, const KvStored& event);
   // Blocks that were told before, in another tier, with their tokens.
   void StoreNamed(HolderId holder, const KvStored& event);
+  // As what the prompt asks for is known to engines that serve `model`; empty: as the base model.
+  const std::string& AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const;
+  const BlockChain& ChainIn(const std::string& model, const TokenizedPrompt& prompt, uint32_t group,
+                            uint32_t block_size);
   void SortIntoKinds();
   void LookUp(const Kind& kind, const std::vector<GroupChain>& groups,
               std::vector<GroupMatch>* found) const;
@@ -94,6 +112,7 @@ class EventFeed final : public EventListener {
   EventKeySpaces spaces_;
   std::map<EventSourceId, Source> sources_;
   std::map<HolderId, Holder> holders_;
+  std::set<std::string, std::less<>> adapters_;  // that events told of; bounded
   std::vector<Kind> kinds_;
   bool kinds_stale_ = false;
 };

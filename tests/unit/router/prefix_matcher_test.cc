@@ -60,7 +60,7 @@ class PrefixMatcherTest : public testing::Test {
   ReplicaSet replicas{HealthOptions{}};
   PrefixIndex index{PrefixIndexOptions{}};
   SystemRandom random;
-  PrefixMatcher matcher{replicas, index, random};
+  PrefixMatcher matcher{replicas, index, random, nullptr};
   PolicyInput input;
 };
 
@@ -157,6 +157,45 @@ TEST_F(PrefixMatcherTest, WhatIsForgottenIsPresumedAnew) {  // A7
   EXPECT_EQ(Held(Prompt(0, 640))[0], 0u);
   matcher.Presume(0, Prompt(0, 640));
   EXPECT_EQ(Held(Prompt(0, 640))[0], 640u);
+}
+
+// A replica that publishes events is believed, and its own names are used; while they are not
+// whole, what it was sent counts as well.
+TEST_F(PrefixMatcherTest, AReplicaThatPublishesEventsHasWhatTheySay) {
+  MetricsRegistry registry;
+  EventMetrics metrics(registry);
+  EventFeed events(index, random, metrics);
+  PrefixMatcher with_events(replicas, index, random, &events);
+  const TokenizedPrompt prompt = Prompt(0, 128);
+  const auto held = [&] {
+    std::vector<Candidate> candidates{{.replica = &replicas.at(0).view, .match = {}, .number = 0}};
+    PolicyInput in;
+    with_events.Match(prompt, {}, &candidates, &in);
+    return candidates[0].match.device_tokens;
+  };
+  events.AddSource(1, {.id = "a", .model = "", .holders = {replicas.at(0).holder}}, 0);
+  KvStored stored{.block_size = 16, .keys = {EngineKey{1}, EngineKey{2}}};
+  stored.tokens.assign(prompt.tokens.begin(), prompt.tokens.begin() + 32);
+  events.OnStored(1, std::nullopt, stored);
+  EXPECT_EQ(held(), 32u);
+  const auto sent = with_events.Presume(0, prompt);
+  EXPECT_EQ(held(), 128u);
+  with_events.Settle(sent, std::nullopt);
+  events.OnLost(1, UnavailableError("gap"));
+  EXPECT_EQ(held(), 0u);
+
+  events.OnTrusted(1);
+  events.OnStored(1, std::nullopt, stored);
+  const auto presumed = with_events.Presume(0, prompt);
+  EXPECT_EQ(held(), 128u) << "all of it will be there";
+  with_events.Settle(presumed, 32);
+  stored.keys = {EngineKey{3}};
+  stored.parent = EngineKey{2};
+  stored.tokens.assign(prompt.tokens.begin() + 32, prompt.tokens.begin() + 48);
+  events.OnStored(1, std::nullopt, stored);
+  EXPECT_EQ(held(), 48u) << "its next event knows better";
+  for (int i = 0; i < 4; ++i) with_events.Settle(with_events.Presume(0, prompt), 0);
+  EXPECT_EQ(held(), 0u) << "replies contradict";
 }
 
 }  // namespace

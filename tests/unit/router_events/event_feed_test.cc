@@ -18,7 +18,8 @@ class EventFeedTest : public ::testing::Test {
 
   // A source of a replica of `ranks` ranks; its holders.
   std::vector<HolderId> Add(EventSourceId source, uint32_t ranks = 1, uint32_t first_rank = 0) {
-    EventReplica replica{.id = "r", .model = "m", .first_rank = first_rank, .holders = {}};
+    EventReplica replica{
+        .id = "r", .model = "m", .has_ranks = ranks > 1, .first_rank = first_rank, .holders = {}};
     for (uint32_t i = 0; i < ranks; ++i) {
       replica.holders.push_back(index_.AddHolder(HolderKind::kReplica));
     }
@@ -42,6 +43,7 @@ class EventFeedTest : public ::testing::Test {
                    const std::string& salt = "") {
     TokenizedPrompt prompt;
     prompt.tokens = tokens;
+    prompt.model = "m";
     prompt.adapter = adapter;
     prompt.salt = salt;
     for (const GroupMatch& match : feed_.Match(prompt)) {
@@ -129,7 +131,7 @@ TEST_F(EventFeedTest, LostAndRemovedSourcesLoseEverything) {
   EXPECT_EQ(Device(holder, prompt), 8u);
   feed_.RemoveSource(kSource);
   EXPECT_EQ(metrics_.untrusted.value(), 0);
-  EXPECT_EQ(index_.blocks_held(holder), 0u);
+  index_.ClearHolder(holder);
   Tell(kSource, stored);  // was under way
   EXPECT_EQ(index_.blocks_held(holder), 0u);
 }
@@ -150,13 +152,19 @@ TEST_F(EventFeedTest, RepliesThatContradictTakeTheTrust) {
   const Tokens prompt = PromptOf(1, 8);
   Tell(kSource, engine.Store(prompt));
   feed_.OnTrusted(kSource);
+  const auto reply = [&](uint64_t promised, uint64_t actual) {
+    feed_.OnCachedTokens(feed_.MakePromise(holder, promised), actual);
+  };
   for (int i = 0; i < 20; ++i) {
-    feed_.OnCachedTokens(holder, 8, 0);
-    feed_.OnCachedTokens(holder, 0, 0);  // says nothing
-    feed_.OnCachedTokens(holder, 8, 4);  // one block less is no contradiction
+    reply(8, 0);
+    reply(0, 0);  // says nothing
+    reply(8, 4);  // one block less is no contradiction
   }
   EXPECT_EQ(Device(holder, prompt), 8u) << "single ones are evictions";
-  for (int i = 0; i < 4; ++i) feed_.OnCachedTokens(holder, 8, 0);
+  std::vector<EventFeed::Promise> burst(10, feed_.MakePromise(holder, 8));
+  for (const EventFeed::Promise& promise : burst) feed_.OnCachedTokens(promise, 0);
+  EXPECT_EQ(Device(holder, prompt), 8u) << "requests of one moment are one witness";
+  for (int i = 0; i < 3; ++i) reply(8, 0);
   EXPECT_EQ(Device(holder, prompt), 0u);
   EXPECT_FALSE(feed_.trusted(holder));
   EXPECT_EQ(metrics_.untrusted.value(), 1);
@@ -225,6 +233,27 @@ TEST_F(EventFeedTest, AdaptersAndTheBaseShareNothing) {
   EXPECT_EQ(Device(holder, prompt, "medicine"), 0u);
 }
 
+// A14: engines serve an adapter as a model; the replica's own name is the base.
+TEST_F(EventFeedTest, AModelOfAnotherNameIsAnAdapter) {
+  const HolderId holder = Add(kSource).front();  // of the model "m"
+  const Tokens tokens = PromptOf(1, 8);
+  Tell(kSource, EngineModel({.adapter = "law"}).Store(tokens));
+  const auto tokens_for = [&](const std::string& model) -> uint64_t {
+    TokenizedPrompt prompt;
+    prompt.tokens = tokens;
+    prompt.model = model;
+    const auto found = feed_.Match(prompt);
+    return found.empty() ? 0 : found[0].device_tokens;
+  };
+  EXPECT_EQ(tokens_for("law"), 8u);
+  EXPECT_EQ(tokens_for("m"), 0u);
+  EXPECT_EQ(tokens_for("medicine"), 0u);
+  Tell(kSource, EngineModel().Store(tokens));
+  EXPECT_EQ(tokens_for("m"), 8u);
+  EXPECT_EQ(tokens_for("medicine"), 0u);
+  EXPECT_TRUE(feed_.ChainsOf(holder, TokenizedPrompt()).empty());
+}
+
 // B3: salts; and images never look like text.
 TEST_F(EventFeedTest, SaltsAndImagesShareNothingWithPlainText) {
   const HolderId holder = Add(kSource).front();
@@ -255,7 +284,9 @@ TEST_F(EventFeedTest, AnAdapterThatWasReplacedLosesTrustByItsReplies) {
   const Tokens prompt = PromptOf(1, 8);
   EngineModel engine({.adapter = "law"});
   Tell(kSource, engine.Store(prompt));
-  for (int i = 0; i < 4; ++i) feed_.OnCachedTokens(holder, Device(holder, prompt, "law"), 0);
+  for (int i = 0; i < 4; ++i) {
+    feed_.OnCachedTokens(feed_.MakePromise(holder, Device(holder, prompt, "law")), 0);
+  }
   EXPECT_EQ(Device(holder, prompt, "law"), 0u);
 }
 

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
 #include <future>
 
 #include "router/events/event_feed.h"
@@ -43,13 +46,14 @@ class EventSubscriberTest : public ::testing::Test {
           *EventEndpoint::Parse(publisher.address()),
           replay ? std::optional(*EventEndpoint::Parse(publisher.replay_address())) : std::nullopt);
       const HolderId holder = index_.AddHolder(HolderKind::kReplica);
-      feed_.AddSource(source_, {.id = "r", .model = "m", .first_rank = 0, .holders = {holder}}, 0);
+      feed_.AddSource(source_, {.id = "r", .model = "m", .holders = {holder}}, 0);
       return holder;
     });
   }
   uint64_t Known(HolderId holder, const Tokens& tokens) {
     return OnLoop([&]() -> uint64_t {
       TokenizedPrompt prompt;
+      prompt.model = "m";
       prompt.tokens = tokens;
       for (const GroupMatch& match : feed_.Match(prompt)) {
         if (match.holder == holder) return match.device_tokens;
@@ -251,7 +255,8 @@ TEST_F(EventSubscriberTest, ARemovedSourceIsNotHeard) {
   PublishPrompts(publisher, engine, 0, 2000);
   OnLoop([&] {
     subscriber_->Remove(source_);
-    return feed_.RemoveSource(source_), 0;
+    feed_.RemoveSource(source_);
+    return index_.ClearHolder(holder), 0;
   });
   EXPECT_EQ(Blocks(holder), 0u);
   ASSERT_TRUE(Eventually([&] { return metrics_.sources.value() == 0; }));
@@ -297,6 +302,33 @@ TEST_F(EventSubscriberTest, GarbageIsDroppedAndOthersAreHeard) {
   ASSERT_TRUE(hostile.WaitForSubscriber());
   hostile.SendFrames({"", eight, std::string(EventSocket::kMaxFrameBytes + 1, 'x')});
   ASSERT_TRUE(hostile.WaitForSubscriber());
+  PublishPrompts(good, engine, 0, 20);
+  EXPECT_TRUE(Eventually([&] { return Agrees(holder, engine, 0, 20); }));
+}
+
+// Bytes that are no ZeroMQ at all, at every connection.
+TEST_F(EventSubscriberTest, AnythingMayListenAtThePublishersPort) {
+  boost::asio::io_context context;
+  boost::asio::ip::tcp::acceptor acceptor(context, {boost::asio::ip::address_v4::loopback(), 0});
+  const std::string address = "tcp://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  SeededRandom random(3);
+  const EventSourceId source =
+      subscriber_->Add(*EventEndpoint::Parse(address), *EventEndpoint::Parse(address));
+  for (int i = 0; i < 6; ++i) {
+    boost::asio::ip::tcp::socket socket = acceptor.accept();
+    // A greeting that goes on with noise, noise alone, and nothing.
+    std::string bytes =
+        i % 3 == 0 ? std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16) + std::string(48, '\0')
+                   : "";
+    for (int n = 0; i % 3 != 2 && n < 4000; ++n) bytes.push_back(static_cast<char>(random.Next()));
+    boost::system::error_code ignored;
+    boost::asio::write(socket, boost::asio::buffer(bytes), ignored);
+  }
+  subscriber_->Remove(source);
+  FakePublisher good;
+  EngineModel engine;
+  const HolderId holder = Follow(good);
+  ASSERT_TRUE(good.WaitForSubscriber());
   PublishPrompts(good, engine, 0, 20);
   EXPECT_TRUE(Eventually([&] { return Agrees(holder, engine, 0, 20); }));
 }
