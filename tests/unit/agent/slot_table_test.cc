@@ -72,6 +72,17 @@ TEST_F(SlotTableTest, WaitsInLineAndIsServedInOrder) {
   ASSERT_TRUE(second->has_value() && (*second)->ok());
 }
 
+TEST_F(SlotTableTest, SaysWhoWouldWaitForASlotWithOtherContents) {
+  table_.Resize(2);
+  Hold({1, 2, 3});
+  EXPECT_FALSE(table_.WouldWait(std::vector<TokenId>{7}, 2)) << "two are idle";
+  SlotTable::Lease mine = Take({1, 2, 3}), other = Take({5, 6});
+  EXPECT_TRUE(table_.WouldWait(std::vector<TokenId>{1, 2, 3}, 2)) << "it is busy";
+  mine.BeginEnding();
+  EXPECT_FALSE(table_.WouldWait(std::vector<TokenId>{1, 2, 3}, 2)) << "only until it is saved";
+  EXPECT_TRUE(table_.WouldWait(std::vector<TokenId>{7}, 2));
+}
+
 TEST_F(SlotTableTest, AFullLineIsBusyAtOnce) {
   table_.Resize(1);
   const SlotTable::Lease lease = Take({1});
