@@ -1,6 +1,7 @@
 #include "client/http/headers.h"
 
 #include <algorithm>
+#include <array>
 
 namespace ember::http {
 namespace {
@@ -25,10 +26,17 @@ void ForEachToken(std::string_view list, Visit visit) {
   }
 }
 
-bool IsTokenChar(char c) {
-  return (c >= '0' && c <= '9') || (Lower(c) >= 'a' && Lower(c) <= 'z') ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
+constexpr std::array<bool, 256> kTokenChars = [] {
+  std::array<bool, 256> is{};
+  for (const char c :
+       std::string_view("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                        "!#$%&'*+-.^_`|~")) {
+    is[static_cast<unsigned char>(c)] = true;
+  }
+  return is;
+}();
+
+bool IsTokenChar(char c) { return kTokenChars[static_cast<unsigned char>(c)]; }
 
 bool IsValueChar(char c) {
   return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F);

@@ -28,6 +28,7 @@ class Headers {
   // True when `token` is in the comma-separated list that all values under `name` make together.
   bool HasToken(std::string_view name, std::string_view token) const;
   void Add(std::string name, std::string value);
+  void Reserve(size_t fields) { fields_.reserve(fields); }
   // Replaces every field of that name with one, at the place of the first.
   void Set(std::string_view name, std::string value);
   void Remove(std::string_view name);

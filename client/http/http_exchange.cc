@@ -205,6 +205,7 @@ asio::awaitable<error_code> HttpExchange::ReadHead(bool head_only) {
 void HttpExchange::TakeHead() {
   head_at_ = std::chrono::steady_clock::now();
   head_.status = static_cast<int>(parser_->get().result_int());
+  head_.headers.Reserve(16);
   for (const auto& f : parser_->get())
     head_.headers.Add(std::string(f.name_string()), std::string(f.value()));
   if (const auto length = parser_->content_length()) content_length_ = *length;
@@ -227,7 +228,7 @@ void HttpExchange::FinishBody() {
 
 asio::awaitable<Result<std::string_view>> HttpExchange::ReadBody() {
   if (!failed_.ok()) co_return failed_;
-  if (!piece_ && !complete_) piece_ = std::make_unique<std::array<char, 16 << 10>>();
+  if (!piece_ && !complete_) piece_ = std::make_unique_for_overwrite<std::array<char, 16 << 10>>();
   while (!complete_) {
     LimitPhase(options_.idle_timeout);
     size_t got = 0;

@@ -133,6 +133,7 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadHead(Request* out) {
   const auto& head = d.parser->get();
   out->method = std::string(head.method_string());
   out->SetTarget(std::string(head.target()));
+  out->headers.Reserve(16);
   for (const auto& f : head) out->headers.Add(std::string(f.name_string()), std::string(f.value()));
   out->received_at = std::chrono::steady_clock::now();
   co_return std::nullopt;

@@ -201,8 +201,10 @@ asio::awaitable<bool> ServerConnection::Handle(Request& request) {
 
 asio::awaitable<void> ServerConnection::RefuseRequest(const RequestReader::Failure& failure) {
   ReplyWriter writer(*this, {.keep_alive = false});
-  Status sent =
-      co_await writer.SendError(OpenAiError::ForHttpStatus(failure.status, failure.message));
+  Headers extra;
+  if (failure.status == 503) extra.Add("Retry-After", "1");
+  Status sent = co_await writer.SendError(
+      OpenAiError::ForHttpStatus(failure.status, failure.message), std::move(extra));
   if (sent.ok()) co_await Linger(kLinger);
 }
 

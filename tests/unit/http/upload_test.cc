@@ -161,7 +161,9 @@ TEST(Upload, AllBodiesTogetherAreBounded) {
   ASSERT_TRUE(Eventually([&] { return door->server->buffered_bytes() >= 70000; }));
   TestSocket refused = door->Client();
   refused.Send(Post(std::string(60000, 'y')));
-  EXPECT_EQ(refused.ReadMessage().status(), 503);
+  const WireMessage busy = refused.ReadMessage();
+  EXPECT_EQ(busy.status(), 503);
+  EXPECT_EQ(busy.Field("Retry-After"), "1");
   holder.Send(std::string(10000, 'x'));
   EXPECT_EQ(holder.ReadMessage().status(), 200);
   EXPECT_TRUE(Eventually([&] {  // its share comes back once its handler is done

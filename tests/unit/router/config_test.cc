@@ -26,13 +26,16 @@ TEST(Config, ReadsWhatTheHelpShows) {
   const auto config =
       Parse({"--listen=127.0.0.1:0", "--grpc=off", "--policy=sticky",
              "--replica=r1,http=127.0.0.1:1,grpc=127.0.0.1:2", "--replica=r2,http=127.0.0.1:3",
-             "--max-body-mib=1", "--tokenize-timeout-ms=50"});
+             "--max-body-mib=1", "--allow-path=/v1/files", "--header-timeout-ms=7",
+             "--tokenize-timeout-ms=50"});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ((*config)->service.server.port, 0);
   EXPECT_FALSE((*config)->grpc);
   EXPECT_EQ((*config)->service.replicas.size(), 2u);
   EXPECT_EQ((*config)->service.replicas[1].grpc, "");
   EXPECT_EQ((*config)->service.server.max_body_bytes, size_t{1} << 20);
+  EXPECT_EQ((*config)->service.server.header_timeout, milliseconds(7));
+  EXPECT_EQ((*config)->service.allowed_paths, std::vector<std::string>{"/v1/files"});
   EXPECT_EQ((*config)->service.tokenizer.deadline, milliseconds(50));
 }
 
@@ -62,6 +65,12 @@ TEST(Config, WrongFlagsAreToldInOneLine) {
                                              {"--max-in-flight=0"},
                                              {"--grace-ms=soon"},
                                              {"--log-level=loud"},
+                                             {"--tls-cert=/none.pem"},
+                                             {"--tls-cert=/none.pem", "--tls-key=/none.pem"},
+                                             {"--tls-client-ca=/none.pem"},
+                                             {"--upstream-ca=/none.pem"},
+                                             {"--allow-path=/a/../b"},
+                                             {"--max-header-kib=0"},
                                              {"stray"}}) {
     const auto config = Parse(wrong);
     ASSERT_FALSE(config.ok()) << wrong[0];
