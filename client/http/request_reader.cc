@@ -68,8 +68,6 @@ struct RequestReader::Impl {
     co_return co_await bytes.Fill(kBodyRead);
   }
 
-  ClientBytes& bytes;
-  const Limits limits;
   // Beast joins folded lines, which others take for two (RFC 9112, 5.2).
   void SeeHead(std::string_view piece) {
     for (size_t at = 0; at < piece.size() && !folded;) {
@@ -80,6 +78,8 @@ struct RequestReader::Impl {
     }
   }
 
+  ClientBytes& bytes;
+  const Limits limits;
   std::optional<Parser> parser;
   BodyBudget::Charge charge;
   bool in_head = false;

@@ -123,6 +123,7 @@ asio::awaitable<bool> ServerConnection::ServeOne(bool first) {
   request.peer = peer_;
   request.secure = wire_.secure();
   if (const auto failure = co_await ReadRequest(&request)) {
+    reader_.EndRequest(std::move(request.body));
     if (failure->status != 0) co_await RefuseRequest(*failure);
     co_return false;
   }
