@@ -66,7 +66,7 @@ def rust_router(name, policy, warnings, *module):
 def _ours(port, ports, folder):
     program = ROOT / "build/release/bin/ember-router"
     return [program, f"--listen=127.0.0.1:{port}", "--grpc=off", "--log-level=warn",
-            *(f"--replica=r{i},http=127.0.0.1:{p}" for i, p in enumerate(ports))]
+            *(f"--replica=r{i},http=127.0.0.1:{p}" for i, p in enumerate(ports)), *os.environ.get("EMBER_ROUTER_FLAGS", "").split()]
 
 
 def _haproxy(port, ports, folder):
