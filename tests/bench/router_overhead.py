@@ -184,6 +184,8 @@ class Bench:
             values = dict(self._values[name])
             ours = values.pop(OURS, ())
             best, peers = min(values.items(), key=lambda item: figures.median(item[1]), default=(None, ()))
+            if not figures.median(peers):
+                best, peers = None, ()  # nothing grew, so there is no ratio
             figure = figures.line(name, unit, ours, peers, best, reason=absent or None)
             yield figure | {"peers": {router: round(figures.median(v), 1) for router, v in values.items()}}
 
