@@ -58,7 +58,7 @@ asio::awaitable<Result<std::string>> Router::Explain(http::Request& request) {
     routing.prompt = *std::move(prompt);
   }
   std::vector<Candidate> candidates = Candidates(routing);
-  record.outcome = candidates.empty() ? "refused: no replica is usable now" : "not sent";
+  record.outcome = candidates.empty() ? "not sent: no replica can take it now" : "not sent";
   const std::string excluded = ExcludedJson(*parts_.replicas, candidates);
   if (!candidates.empty()) {
     Decide(candidates, &routing);

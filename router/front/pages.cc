@@ -1,5 +1,6 @@
 #include "router/front/pages.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "client/http/json_object.h"
@@ -12,6 +13,8 @@ namespace asio = boost::asio;
 using http::OpenAiError;
 
 constexpr size_t kExplainedByDefault = 20;
+// A fleet of hundreds makes long tables, and the loop waits while they are written.
+constexpr uint64_t kMaxExplained = 100;
 constexpr size_t kMaxLive = 200;
 
 uint64_t NumberParam(const http::Request& request, std::string_view name, uint64_t otherwise) {
@@ -57,8 +60,9 @@ asio::awaitable<void> Pages::Answer(http::Request& request, http::ResponseWriter
     sent = co_await writer.SendJson(200, parts_.status().Json());
   } else if (path == "/admin/explain") {
     sent = co_await writer.SendJson(
-        200, parts_.explain->Json(request.QueryParam("id").value_or(""),
-                                  NumberParam(request, "n", kExplainedByDefault)));
+        200, parts_.explain->Json(
+                 request.QueryParam("id").value_or(""),
+                 std::min(NumberParam(request, "n", kExplainedByDefault), kMaxExplained)));
   } else if (path == "/admin/live") {
     sent = co_await writer.SendJson(200, LiveJson(request), {{"Cache-Control", "no-store"}});
   } else if (const UiFile* file = FindUiFile(path)) {

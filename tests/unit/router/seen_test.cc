@@ -114,8 +114,9 @@ TEST(SeenSpans, GoToTheCollectorAndTheTraceGoesOn) {
   ASSERT_TRUE(passed);
   EXPECT_EQ(passed->trace.ToString(), "4bf92f3577b34da6a3ce929d0e0e4736");
   EXPECT_TRUE(passed->sampled);
-  EXPECT_THAT(sent.body,
-              HasSubstr("\"spanId\":\"" + SpanIdText(passed->span) + "\",\"parentSpanId\""))
+  EXPECT_THAT(sent.body, testing::ContainsRegex("\"spanId\":\"" + SpanIdText(passed->span) +
+                                                "\",\"parentSpanId\":\"[0-9a-f]+\",\"flags\":1,"
+                                                "\"name\":\"upstream\""))
       << "the engine's spans hang below the upstream span";
   EXPECT_NE(passed->span, 0x00f067aa0ba902b7u);
   EXPECT_TRUE(http::Eventually([&] {
