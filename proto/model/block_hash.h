@@ -25,6 +25,10 @@ using TokenId = int32_t;
 struct BlockHash {
   std::array<std::byte, 16> bytes{};
   auto operator<=>(const BlockHash&) const = default;
+  // Not the default one, which compares byte by byte.
+  bool operator==(const BlockHash& other) const {
+    return std::memcmp(bytes.data(), other.bytes.data(), bytes.size()) == 0;
+  }
 };
 
 using ChainProof = Sha256Digest;

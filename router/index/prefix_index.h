@@ -3,22 +3,21 @@
 // time, never a wrong answer.
 //
 // A prefix counts only unbroken from the start. Memory is bounded by bytes, at every moment; beyond
-// that the ends of the chains that were used longest ago go first, whoever holds them.
-// Concurrency: Lookup and LookupGroups from any thread at any time; everything else from one
-// thread, the writer (the router's loop).
+// that the ends of chains that were not used for long go first, whoever holds them.
+// Concurrency: Lookup and LookupGroups from any thread at any time, without waiting for anybody;
+// everything else from one thread, the writer (the router's loop).
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <deque>
-#include <list>
-#include <map>
+#include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "router/index/engine_key.h"
-#include "router/index/held_chain.h"
+#include "router/index/held_blocks.h"
+#include "router/index/holder_chains.h"
 #include "router/index/prefix_lookup.h"
 
 namespace ember::router {
@@ -33,8 +32,7 @@ struct PrefixIndexOptions {
 
 class PrefixIndex {
  public:
-  // Names one presumption; numbers are never used twice.
-  using Presumption = uint64_t;
+  using Presumption = HolderChains::Presumption;
 
   explicit PrefixIndex(const PrefixIndexOptions& options);
   PrefixIndex(const PrefixIndex&) = delete;
@@ -44,7 +42,7 @@ class PrefixIndex {
   // A holder without blocks; kNoHolder when there are kMaxHolders.
   HolderId AddHolder(HolderKind kind);
   // It and all its blocks are gone for every lookup that begins after this call; the memory comes
-  // back piece by piece with later writes. The number may be given out again.
+  // back piece by piece with later writes. The number will be given out again, as late as possible.
   void RemoveHolder(HolderId holder);
   // The same, but the holder stays and can be told of blocks at once.
   void ClearHolder(HolderId holder);
@@ -87,51 +85,44 @@ class PrefixIndex {
   // stores' segments end with every so manieth block (BlocksPerSegment).
   PrefixLookup Lookup(std::span<const BlockHash> chain, uint32_t blocks_per_segment = 1) const;
   // The longest prefix that each replica can use, which needs its part of every group's chain:
-  // windows are looked up behind holes too.
+  // windows are looked up behind holes too. Replicas that can use none are not named.
   std::vector<GroupMatch> LookupGroups(std::span<const GroupChain> groups) const;
 
-  size_t blocks() const { return entries_.size(); }
+  size_t blocks() const { return blocks_.held(); }
   size_t blocks_held(HolderId holder) const;
-  size_t bytes() const;
-  uint64_t evictions() const { return evictions_; }
+  // All that it has allocated; never more than max_bytes.
+  size_t bytes() const { return blocks_.bytes(); }
+  uint64_t evictions() const { return blocks_.evictions(); }
+  // Blocks that were not taken in, for memory was out at that moment.
+  uint64_t refusals() const { return refusals_; }
 
  private:
-  static constexpr HolderId kPresumedStore = kMaxHolders;
-  using Tiers = uint8_t;  // bit per HolderTier; bit 3: presumed
-  struct Entry {
-    std::map<HolderId, Tiers> holders;
-    std::list<BlockHash>::iterator use;
-  };
-  struct Presumed {
-    Presumption id;
-    BlockChain chain;
-    bool settled = false;
-  };
   struct Holder {
-    bool used = false;
     HolderKind kind = HolderKind::kReplica;
-    bool reported = false;
-    std::unordered_map<uint64_t, BlockHash> keys;
-    std::map<uint32_t, BlockChain> slots;
-    std::deque<Presumed> presumed;  // oldest first, bounded
-    size_t blocks = 0;
+    LifeId life = HolderLives::kNoLife;
+    bool reported = false;  // by an agent
+    HolderChains chains;
   };
 
-  void Add(HolderId holder, const BlockHash& hash, Tiers tiers);
-  void Drop(HolderId holder, const BlockHash& hash, Tiers tiers);
-  void DropChain(HolderId holder, const BlockChain& chain, Tiers tiers);
-  void DropPresumed(HolderId holder, bool settled_only);
-  Tiers TiersOf(HolderId holder, const BlockHash& hash) const;
-  void Evict();
-  bool Known(HolderId holder) const { return holder < kMaxHolders && holders_[holder].used; }
+  // Null when it is not there, or has no life yet.
+  Holder* Writable(HolderId holder);
+  const Holder* Find(HolderId holder) const;
+  // Adds the life, and `also` if it is one, to the chain's blocks.
+  void AddChain(LifeId life, TierBits tiers, const BlockChain& chain, LifeId also);
+  // Takes the life off the chain's blocks from number `from` on.
+  void DropChain(LifeId life, TierBits tiers, const BlockChain& chain, size_t from);
+  void DropSettled(Holder& holder);
+  bool StoreOne(LifeId life, TierBits tier, EngineKey key, const BlockHash& hash,
+                uint32_t* previous);
 
-  const PrefixIndexOptions options_;
-  const size_t max_blocks_;
-  std::unordered_map<BlockHash, Entry> entries_;
-  mutable std::list<BlockHash> use_;  // most recently used first
-  std::vector<Holder> holders_;
+  const bool presume_stored_;
+  HeldBlocks blocks_;
+  std::array<std::unique_ptr<Holder>, kMaxHolders> holders_;
+  HolderId next_holder_ = 0;
+  LifeId stored_life_;  // holds what is presumed to be in the store
   Presumption next_presumption_ = 1;
-  uint64_t evictions_ = 0;
+  uint64_t refusals_ = 0;
+  std::vector<uint32_t> nodes_;  // of a chain that is dropped
 };
 
 }  // namespace ember::router

@@ -4,18 +4,10 @@
 #include <map>
 #include <set>
 
-#include "proto/base/random.h"
-#include "router/index/prefix_index.h"
+#include "tests/unit/router/index_fixture.h"
 
 namespace ember::router {
 namespace {
-
-PrefixIndexOptions Roomy() { return {.max_bytes = 64 << 20, .seed = 7}; }
-
-// An index with `n` replicas, whose numbers are 0 to n - 1.
-void AddReplicas(PrefixIndex& index, int n) {
-  for (int i = 0; i < n; ++i) EXPECT_EQ(index.AddHolder(HolderKind::kReplica), i);
-}
 
 // The chain that spells `text`: block i's hash stands for the first i + 1 letters.
 BlockChain Chain(const std::string& text) {
@@ -30,26 +22,8 @@ BlockChain Chain(const std::string& text) {
   return chain;
 }
 
-// A chain of random blocks, the same for the same number.
-BlockChain Numbered(uint64_t number, size_t blocks) {
-  SeededRandom random(number * 7919 + 1);
-  BlockChain chain(blocks);
-  for (BlockHash& h : chain) {
-    const uint64_t words[] = {random.Next(), random.Next()};
-    std::memcpy(h.bytes.data(), words, sizeof words);
-  }
-  return chain;
-}
-
-// As an engine's event whose keys are the hashes' first bytes.
-void StoreAll(PrefixIndex& index, HolderId holder, const BlockChain& chain) {
-  std::vector<EngineKey> keys(chain.size());
-  for (size_t i = 0; i < chain.size(); ++i) std::memcpy(&keys[i], chain[i].bytes.data(), 8);
-  index.Store(holder, HolderTier::kDevice, std::nullopt, keys, chain);
-}
-
 TEST(PrefixIndex, FindsTheLongestPrefixOfEachHolder) {
-  PrefixIndex index(Roomy());
+  PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 5);
   index.Reset(1, {{0, Chain("abcd")}});
   index.Reset(2, {{0, Chain("abxy")}, {1, Chain("abc")}});
@@ -61,7 +35,7 @@ TEST(PrefixIndex, FindsTheLongestPrefixOfEachHolder) {
 }
 
 TEST(PrefixIndex, OnlyAnUnbrokenPrefixFromTheStartCounts) {  // A19
-  PrefixIndex index(Roomy());
+  PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 5);
   index.Reset(1, {{0, Chain("A")}});
   index.Reset(2, {{0, Chain("B")}});
@@ -79,7 +53,7 @@ TEST(PrefixIndex, OnlyAnUnbrokenPrefixFromTheStartCounts) {  // A19
 }
 
 TEST(PrefixIndex, ASlotsNewContentReplacesTheOldButNotWhatAnotherSlotShares) {
-  PrefixIndex index(Roomy());
+  PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 5);
   index.Reset(1, {{0, Chain("abcd")}, {1, Chain("abxy")}});
   index.SetHeld(1, {0, Chain("zz")});
@@ -92,7 +66,7 @@ TEST(PrefixIndex, ASlotsNewContentReplacesTheOldButNotWhatAnotherSlotShares) {
 }
 
 TEST(PrefixIndex, AReplicasEntriesGoWhenItGoes) {
-  PrefixIndex index(Roomy());
+  PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 5);
   index.Reset(1, {{0, Chain("abcd")}});
   index.Presume(1, Chain("qr"));
@@ -104,7 +78,7 @@ TEST(PrefixIndex, AReplicasEntriesGoWhenItGoes) {
 }
 
 TEST(PrefixIndex, ADecisionIsPresumedHeldUntilTheReplicaReports) {
-  PrefixIndex index(Roomy());
+  PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 5);
   index.Reset(1, {});
   const auto p = index.Presume(1, Chain("abcd"));
@@ -118,34 +92,8 @@ TEST(PrefixIndex, ADecisionIsPresumedHeldUntilTheReplicaReports) {
   EXPECT_EQ(index.Lookup(Chain("abcd")).Of(1).device_blocks, 2u);
 }
 
-TEST(PrefixIndex, MemoryIsBoundedAndTheOldestChainsLoseTheirEndsFirst) {  // D21
-  PrefixIndex index({.max_bytes = 1 << 20, .seed = 7});
-  AddReplicas(index, 3);
-  const BlockChain kept = Numbered(1, 100);
-  std::vector<BlockChain> old;
-  StoreAll(index, 1, kept);
-  for (uint64_t n = 2; n < 2000; ++n) {
-    old.push_back(Numbered(n, 100));
-    StoreAll(index, 2, old.back());
-    ASSERT_EQ(index.Lookup(kept).Of(1).device_blocks, 100u) << n;
-    ASSERT_LE(index.bytes(), 1u << 20);
-  }
-  EXPECT_EQ(index.blocks() + index.evictions(), 1999u * 100);
-  EXPECT_EQ(index.blocks_held(2) + 100, index.blocks());
-  // What is left is the young chains, and of the oldest of those a prefix.
-  uint64_t left = 0;
-  bool younger = false;
-  for (const BlockChain& chain : old) {
-    const uint32_t blocks = index.Lookup(chain).Of(2).device_blocks;
-    if (younger) ASSERT_EQ(blocks, 100u);
-    younger = younger || blocks > 0;
-    left += blocks;
-  }
-  EXPECT_EQ(left, index.blocks_held(2)) << "nothing is kept behind a hole";
-}
-
 TEST(PrefixIndex, WhatTheStoreLackedIsForgottenUntilItIsReportedAgain) {
-  PrefixIndex index(Roomy());
+  PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 5);
   index.Reset(1, {{0, Chain("abcd")}});
   index.ForgetStored(Chain("abcd"), 2);
@@ -159,14 +107,14 @@ TEST(PrefixIndex, WhatTheStoreLackedIsForgottenUntilItIsReportedAgain) {
 }
 
 TEST(PrefixIndex, PresumptionsOfAReplicaThatNeverReportsAreBounded) {
-  PrefixIndex index(Roomy());
+  PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 5);
   for (int i = 0; i < 5000; ++i) index.Presume(3, Chain("p" + std::to_string(i)));
   EXPECT_LE(index.blocks(), 256u * 5);
 }
 
 TEST(PrefixIndex, NonsenseIsHarmless) {
-  PrefixIndex index(Roomy());
+  PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 6);
   index.SetHeld(1, {0, Chain("abc")});  // before any snapshot
   EXPECT_EQ(index.blocks(), 0u);
@@ -230,7 +178,7 @@ BlockChain RandomChain(SeededRandom& random) {
 TEST(PrefixIndex, AgreesWithTheOracleOnRandomHistories) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SeededRandom random(seed);
-    PrefixIndex index(Roomy());
+    PrefixIndex index(kRoomyIndex);
     AddReplicas(index, 4);
     Oracle oracle;
     for (int step = 0; step < 600; ++step) {
@@ -286,7 +234,7 @@ TEST(PrefixIndex, AgreesWithTheOracleOnRandomHistories) {
 
 TEST(PrefixIndex, UnderACapItNeverClaimsMoreThanTheOracleAndItsCountsStayTrue) {
   SeededRandom random(11);
-  PrefixIndex index({.max_bytes = 1 << 20, .seed = 7});
+  PrefixIndex index(kSmallIndex);
   AddReplicas(index, 4);
   std::map<std::pair<uint32_t, uint32_t>, BlockChain> slots;
   for (uint32_t r = 0; r < 4; ++r) index.Reset(r, {});
@@ -294,11 +242,8 @@ TEST(PrefixIndex, UnderACapItNeverClaimsMoreThanTheOracleAndItsCountsStayTrue) {
     const auto r = static_cast<uint32_t>(random.Next() % 4);
     const auto slot = static_cast<uint32_t>(random.Next() % 3);
     // A few trees of prompts: one trunk each, and branches of their own.
-    const uint64_t trunk = random.Next() % 5;
-    BlockChain chain = Numbered(trunk, 100);
-    for (const BlockHash& h :
-         Numbered(1000 * (trunk + 1) + random.Next() % 200, random.Next() % 400))
-      chain.push_back(h);
+    const BlockChain chain =
+        Branch(NumberedChain(random.Next() % 5, 100), random.Next() % 200, random.Next() % 400);
     index.SetHeld(static_cast<HolderId>(r), {slot, chain});
     slots[{r, slot}] = chain;
     const PrefixLookup found = index.Lookup(chain);
