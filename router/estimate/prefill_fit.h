@@ -18,7 +18,7 @@ namespace ember::router {
 
 class PrefillFit {
  public:
-  // Not more than a sum and a store for most replies; about 10 us for each eighth.
+  // Not more than a sum and a store for most replies; about 5 us for each eighth.
   void Observe(uint64_t new_tokens, uint64_t cached_tokens, double milliseconds);
   // The default of PrefillModel until anything was seen.
   const PrefillModel& model() const { return model_; }

@@ -59,7 +59,9 @@ void ReplicaEstimate::Learn(const ReplyTokens& tokens, double prefill_ms, TimePo
   }
   const double load_ms = prefill_ms - prefill_.model().PredictMs(computed, tokens.cached);
   if (tokens.loaded < kMinLoadedTokens || !prefill_.known() || load_ms <= 0) return;
-  load_ms_per_token_.Add(load_ms / static_cast<double>(tokens.loaded));
+  loads_.Add(load_ms / static_cast<double>(tokens.loaded));
+  load_tokens_per_ms_ = 1 / loads_.Quantile(0.5);
+  load_tail_tokens_per_ms_ = 1 / loads_.Quantile(0.9);
 }
 
 void ReplicaEstimate::OnReport(uint32_t waiting, TimePoint now) {
@@ -85,9 +87,9 @@ void ReplicaEstimate::Describe(TimePoint now, Told told, Replica* view) const {
     view->prefill = prefill_.model();
     view->prefill_known = prefill_.known();
   }
-  if (load_ms_per_token_.size() > 0) {
-    if (!told.load_rate) view->load_tokens_per_ms = 1 / load_ms_per_token_.Quantile(0.5);
-    view->load_tail_tokens_per_ms = 1 / load_ms_per_token_.Quantile(0.9);
+  if (load_tokens_per_ms_ > 0) {
+    if (!told.load_rate) view->load_tokens_per_ms = load_tokens_per_ms_;
+    view->load_tail_tokens_per_ms = load_tail_tokens_per_ms_;
   }
   view->backlog_ms = BacklogMs(now);
   view->typical_prefill_ms = typical_prefill_ms_;

@@ -75,7 +75,9 @@ class ReplicaEstimate {
   TimePoint reported_;
   FlightNumber next_ = 1;
   PrefillFit prefill_;
-  QuantileWindow load_ms_per_token_{64};
+  QuantileWindow loads_{64};            // ms a token
+  double load_tokens_per_ms_ = 0;       // the median of loads_; 0: there are none
+  double load_tail_tokens_per_ms_ = 0;  // its slowest tenth
   double typical_prefill_ms_ = 0;
   DecayingSum requests_{seconds(10)};
   DecayingSum prompt_tokens_{seconds(10)};
