@@ -18,6 +18,6 @@ def ratio(ours, theirs):
 def line(metric, unit, ours, peers=(), peer_name=None, limits=(), limit_name=None, reason=None):
     """`ours`, `peers`, `limits`: values of the rounds, in their order. `reason`: why something is null."""
     figure = {"metric": metric, "unit": unit, "ours": median(ours), "peer": median(peers), "peer_name": peer_name,
-              "ratio": median(ours) / median(peers) if ours and peers else None, "limit": median(limits), "limit_name": limit_name,
+              "ratio": median(ours) / median(peers) if ours and median(peers) else None, "limit": median(limits), "limit_name": limit_name,
               "limit_ratio": ratio(ours, limits), "n": len(ours), "spread": [min(ours), max(ours)] if ours else None}
     return figure | ({"reason": reason} if reason else {})
