@@ -6,6 +6,8 @@ namespace ember::router {
 namespace {
 
 constexpr double kNewestWeight = 0.1;  // in the moving average of prefill times
+// More than an answer and a block beyond a match is no habit, but another request's doing.
+constexpr double kMaxBeyondTokens = 512;
 // A load shorter than this measures a round trip, not a rate.
 constexpr uint64_t kMinLoadedTokens = 64;
 // A report can contain a request that was sent this long before it arrived.
@@ -51,6 +53,12 @@ void ReplicaEstimate::Learn(const ReplyTokens& tokens, double prefill_ms, TimePo
   const uint64_t computed = tokens.prompt - tokens.cached;
   prompt_tokens_.Add(static_cast<double>(tokens.prompt), now);
   cached_tokens_.Add(static_cast<double>(tokens.cached), now);
+  if (tokens.predicted > 0 && tokens.loaded == 0) {
+    // The prediction had the correction of its time in it already.
+    const double error = static_cast<double>(tokens.cached) - static_cast<double>(tokens.predicted);
+    beyond_tokens_ += kNewestWeight * std::clamp(error, -kMaxBeyondTokens, kMaxBeyondTokens);
+    beyond_tokens_ = std::clamp(beyond_tokens_, 0.0, kMaxBeyondTokens);
+  }
   if (tokens.loaded == 0) {
     prefill_.Observe(computed, tokens.cached, prefill_ms);
     typical_prefill_ms_ +=
@@ -94,6 +102,7 @@ void ReplicaEstimate::Describe(TimePoint now, Told told, Replica* view) const {
   view->backlog_ms = BacklogMs(now);
   view->typical_prefill_ms = typical_prefill_ms_;
   view->requests_per_ms = requests_.PerMs(now);
+  view->cache.beyond_tokens = static_cast<uint32_t>(beyond_tokens_);
   const double prompt = prompt_tokens_.At(now), cached = cached_tokens_.At(now);
   view->cache.reuse = prompt > 0 ? cached / prompt : 0;
   view->cache.churn_tokens_per_ms = prompt_tokens_.PerMs(now) - cached_tokens_.PerMs(now);

@@ -22,8 +22,9 @@ namespace ember::router {
 // What a reply says of its prompt.
 struct ReplyTokens {
   uint64_t prompt = 0;
-  uint64_t cached = 0;  // not computed: found in the replica or loaded
-  uint64_t loaded = 0;  // of those, from the store
+  uint64_t cached = 0;     // not computed: found in the replica or loaded
+  uint64_t loaded = 0;     // of those, from the store
+  uint64_t predicted = 0;  // of the replica's own, as its decision expected; 0: none
 };
 
 class ReplicaEstimate {
@@ -79,6 +80,7 @@ class ReplicaEstimate {
   double load_tokens_per_ms_ = 0;       // the median of loads_; 0: there are none
   double load_tail_tokens_per_ms_ = 0;  // its slowest tenth
   double typical_prefill_ms_ = 0;
+  double beyond_tokens_ = 0;  // to be added to matches, so that on average they come true
   DecayingSum requests_{seconds(10)};
   DecayingSum prompt_tokens_{seconds(10)};
   DecayingSum cached_tokens_{seconds(10)};

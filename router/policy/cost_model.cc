@@ -112,8 +112,8 @@ void CostModel::ChooseLoad(const Candidate& candidate, const PrefillModel& prefi
   // The last token is always computed: its logits are the answer's first.
   const uint64_t usable = prompt > 0 ? prompt - 1 : 0;
   const auto held = [&](uint64_t tokens) {
-    tokens = std::min(tokens, usable);
-    if (tokens < kMinMatchTokens) return uint64_t{0};
+    if (std::min(tokens, usable) < kMinMatchTokens) return uint64_t{0};
+    tokens = std::min(tokens + r.cache.beyond_tokens, usable);
     const double left = 1 - RiskOfEviction(r, cost->queue_ms);
     return static_cast<uint64_t>(static_cast<double>(tokens) * left);
   };

@@ -59,6 +59,16 @@ TEST(CostModel, ALoadIsChargedForItsTailButPredictedWithoutIt) {
   EXPECT_EQ(CostAt(f, 0, f.Prompt(1000, 960)).remote_tokens, 0u);
 }
 
+TEST(CostModel, AMatchIsCorrectedByWhatMatchesUsuallyMiss) {
+  PolicyFixture f;
+  Replica& r = f.Add("r");
+  r.cache.beyond_tokens = 50;
+  EXPECT_EQ(CostAt(f, 0, f.Prompt(1000)).local_tokens, 0u);
+  f.at(0).match.device_tokens = 448;
+  EXPECT_EQ(CostAt(f, 0, f.Prompt(1000)).local_tokens, 498u);
+  EXPECT_EQ(CostAt(f, 0, f.Prompt(460)).local_tokens, 459u);
+}
+
 TEST(CostModel, WhatWaitsLongIsPartlyEvictedUntilThen) {
   PolicyFixture f;
   Replica& r = f.Add("r");

@@ -87,6 +87,24 @@ TEST(ReplicaEstimate, LoadsTeachTheRateAndItsTailAndNotThePrefill) {
   EXPECT_NEAR(view.load_tail_tokens_per_ms, 5, 0.2);
 }
 
+TEST(ReplicaEstimate, WhatMatchesDoNotSeeOfAnswersAndCutBlocksIsLearned) {
+  // Each reply finds 56 tokens more than was matched; every tenth conversation was evicted.
+  ReplicaEstimate estimate;
+  double now = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto flight = estimate.OnSent(10, At(now));
+    estimate.OnFirstToken(flight, At(now += 20));
+    const uint64_t matched = 448;
+    estimate.OnReply(flight,
+                     {.prompt = 1000,
+                      .cached = i % 10 == 0 ? 448 : matched + 56,
+                      .predicted = matched + Described(estimate, now).cache.beyond_tokens},
+                     At(now));
+    estimate.OnEnd(flight);
+  }
+  EXPECT_NEAR(Described(estimate, now).cache.beyond_tokens, 50, 8);
+}
+
 TEST(ReplicaEstimate, TheAgentsOwnFitWins) {
   ReplicaEstimate estimate;
   for (int i = 0; i < 20; ++i) {
