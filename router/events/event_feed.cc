@@ -267,6 +267,17 @@ bool EventFeed::trusted(HolderId holder) const {
          sources_.at(it->second.source).trusted;
 }
 
+double EventFeed::TokensPerBlock(HolderId holder) const {
+  const auto it = holders_.find(holder);
+  double blocks_per_token = 0;
+  if (it != holders_.end()) {
+    for (const auto& [number, group] : it->second.layout.groups) {
+      if (group.block_size > 0) blocks_per_token += 1.0 / group.block_size;
+    }
+  }
+  return blocks_per_token > 0 ? 1 / blocks_per_token : 0;
+}
+
 std::optional<HolderId> EventFeed::HolderOf(EventSourceId source, std::optional<uint32_t> rank) {
   const auto it = sources_.find(source);
   if (it == sources_.end()) return std::nullopt;

@@ -70,6 +70,9 @@ class EventFeed final : public EventListener {
 
   // Whether what the holder's source said, at least one block, is known to be all that it holds.
   bool trusted(HolderId holder) const;
+  // How many tokens one of the holder's blocks in the index stands for, all cache groups taken
+  // together; 0: it has told of none yet.
+  double TokensPerBlock(HolderId holder) const;
 
  private:
   struct Source {

@@ -59,6 +59,16 @@ const std::vector<BlockHash>& PrefixMatcher::ChainFor(const ReplicaSet::Member& 
   return prompt.ChainIn(**ours);
 }
 
+uint64_t PrefixMatcher::HeldTokens(const ReplicaSet::Member& member) const {
+  double per_block = kOurTokensPerBlock;
+  if (member.agent_space) {
+    per_block = member.agent_space->tokens_per_block;
+  } else if (events_ != nullptr && events_->trusted(member.holder)) {
+    per_block = events_->TokensPerBlock(member.holder);
+  }
+  return static_cast<uint64_t>(static_cast<double>(index_.blocks_held(member.holder)) * per_block);
+}
+
 void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
                           std::vector<Candidate>* candidates, PolicyInput* input) {
   input->tokens_known = true;
@@ -75,9 +85,7 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
     ReplicaSet::Member& member = replicas_.at(c.number);
     if (member.holder < kMaxHolders) {
       by_holder[member.holder] = &c;
-      member.view.cache.held_tokens =
-          index_.blocks_held(member.holder) *
-          (member.agent_space ? member.agent_space->tokens_per_block : kOurTokensPerBlock);
+      member.view.cache.held_tokens = HeldTokens(member);
     }
     if (NamingOf(member, prompt) == Naming::kEvents) continue;
     const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);

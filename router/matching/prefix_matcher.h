@@ -59,6 +59,7 @@ class PrefixMatcher {
   // By which names a replica's blocks go, for one prompt.
   enum class Naming : uint8_t { kAgent, kEvents, kOurs };
   Naming NamingOf(const ReplicaSet::Member& member, const TokenizedPrompt& prompt) const;
+  uint64_t HeldTokens(const ReplicaSet::Member& member) const;
   KeySpace OurSpace(const TokenizedPrompt& prompt) const;
   // `ours`: OurSpace of the prompt, once it was needed.
   const std::vector<BlockHash>& ChainFor(const ReplicaSet::Member& member,
