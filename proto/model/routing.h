@@ -37,7 +37,8 @@ struct ReplicaCache {
   uint64_t capacity_tokens = 0;    // 0: unknown, and then taken to be without end
   uint64_t held_tokens = 0;        // as the index knows
   double churn_tokens_per_ms = 0;  // new tokens that come into it, lately
-  double reuse = 0;  // share of its prompts' tokens that it found cached, lately: 0..1
+  double reuse = 0;            // share of its prompts' tokens that it found cached, lately: 0..1
+  uint32_t beyond_tokens = 0;  // that it lately found beyond what a match had said
 };
 
 // An inference engine, or one of its data-parallel ranks, as routing sees it: never a copy of data.
