@@ -11,6 +11,7 @@ namespace {
 // Replies in a row after which a holder is taken for empty. One is no proof: what was there may
 // have been evicted while the request waited.
 constexpr uint32_t kContradictionsToDoubt = 4;
+constexpr Duration kBetweenWarnings = seconds(1);
 // A name that found no room is only less well guessed.
 constexpr size_t kMaxAdapters = 4096;
 // TokenExtra's kind for what an engine's extra keys say.
@@ -44,7 +45,7 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
   metrics_.blocks_stored.Add(event.keys.size());
   if (event.tokens.empty()) return StoreNamed(*holder, event);
   if (!event.adapter.empty() && adapters_.size() < kMaxAdapters) adapters_.insert(event.adapter);
-  const Source& from = sources_.at(source);
+  Source& from = sources_.at(source);
   Holder& state = holders_.at(*holder);
   const uint32_t size_before = state.layout.BlockSizeOf(event.group);
   switch (state.layout.Learn(event)) {
@@ -55,8 +56,10 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
       break;
     case CacheLayout::Change::kBlockSize:
       kinds_stale_ = true;
-      spdlog::warn("replica {}: its blocks have {} tokens now, not {}: it was configured anew",
-                   from.replica.id, event.block_size, size_before);
+      if (MayWarn(from)) {
+        spdlog::warn("replica {}: its blocks have {} tokens now, not {}: it was configured anew",
+                     from.replica.id, event.block_size, size_before);
+      }
       metrics_.block_size_changes.Add();
       Clear(*holder);
       break;
@@ -145,8 +148,10 @@ void EventFeed::OnCleared(EventSourceId source, std::optional<uint32_t> rank) {
 void EventFeed::OnLost(EventSourceId source, const Status& why) {
   const auto it = sources_.find(source);
   if (it == sources_.end()) return;
-  spdlog::warn("replica {}: events of rank {}: {}; what was known of its cache is dropped",
-               it->second.replica.id, it->second.rank, why.ToString());
+  if (MayWarn(it->second)) {
+    spdlog::warn("replica {}: events of rank {}: {}; what was known of its cache is dropped",
+                 it->second.replica.id, it->second.rank, why.ToString());
+  }
   Drop(it->second);
 }
 
@@ -302,6 +307,13 @@ void EventFeed::SetTrusted(Source& source, bool trusted) {
   if (source.trusted == trusted) return;
   source.trusted = trusted;
   metrics_.untrusted.Add(trusted ? -1 : 1);
+}
+
+bool EventFeed::MayWarn(Source& source) {
+  const TimePoint now = SteadyClock().Now();
+  if (source.warned_at && now - *source.warned_at < kBetweenWarnings) return false;
+  source.warned_at = now;
+  return true;
 }
 
 void EventFeed::Drop(Source& source) {

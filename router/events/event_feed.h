@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/base/time.h"
 #include "router/events/cache_layout.h"
 #include "router/events/event_key_spaces.h"
 #include "router/events/event_listener.h"
@@ -80,6 +81,7 @@ class EventFeed final : public EventListener {
     uint32_t rank = 0;
     bool trusted = false;
     std::set<HolderId> spoken_for;
+    std::optional<TimePoint> warned_at;
   };
   struct Holder {
     EventSourceId source = 0;
@@ -98,6 +100,8 @@ class EventFeed final : public EventListener {
   std::optional<HolderId> HolderOf(EventSourceId source, std::optional<uint32_t> rank);
   void Clear(HolderId holder);
   void SetTrusted(Source& source, bool trusted);
+  // Whether to say something about the source: a hostile one shall not fill the log.
+  static bool MayWarn(Source& source);
   void Drop(Source& source);
   std::vector<BlockHash> NamesOf(const Source& source, HolderId holder, const KvStored& event);
   // Blocks that were told before, in another tier, with their tokens.
