@@ -41,7 +41,9 @@ OtlpExporter::OtlpExporter(OtlpOptions options, OtlpResource resource, http::Htt
 
 void OtlpExporter::Send(const std::vector<FinishedRequest>& batch) {
   const OtlpBatch out = OtlpJson(batch, resource_);
-  const Status taken = Post(out.json);
+  // The end of the process does not wait for one deadline after another.
+  const bool give_up = closing_.load() && failing_;
+  const Status taken = give_up ? CancelledError("closing") : Post(out.json);
   (taken.ok() ? sent_ : dropped_).Add(out.spans);
   if (!taken.ok() && !std::exchange(failing_, true)) {
     spdlog::warn("spans: {}: {}; those of {} requests are dropped", options_.collector.ToString(),

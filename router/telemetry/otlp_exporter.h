@@ -6,6 +6,7 @@
 // deadline of a batch.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,7 @@ class OtlpExporter {
  public:
   OtlpExporter(OtlpOptions options, OtlpResource resource, http::HttpLoop& loop,
                http::UpstreamPool& pool, MetricsRegistry& registry);
+  ~OtlpExporter() { closing_.store(true); }
 
   double sample() const { return options_.sample; }
   void Add(FinishedRequest record) { worker_.Add(std::move(record)); }
@@ -48,8 +50,9 @@ class OtlpExporter {
   Counter& sent_;
   Counter& dropped_;
   Counter& queue_full_;
-  bool failing_ = false;  // the log was told
-  RecordWorker worker_;   // last: its thread uses the rest
+  bool failing_ = false;  // the last batch was not taken, and the log was told
+  std::atomic<bool> closing_{false};
+  RecordWorker worker_;  // last: its thread uses the rest
 };
 
 }  // namespace ember::router

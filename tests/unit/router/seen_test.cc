@@ -157,6 +157,21 @@ TEST(SeenSpans, ACollectorThatRefusesLosesSpansAndNothingElse) {
   }));
 }
 
+TEST(SeenSpans, ACollectorThatHangsHoldsUpNeitherRequestsNorTheEnd) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  FakeReplica collector([](http::TestSocket& peer, const WireMessage&) { peer.AwaitClose(); });
+  const TimePoint start = SteadyClock().Now();
+  {
+    RouterFixture router({replica.origin()}, [&](ServiceOptions& options) {
+      Collecting(collector.origin())(options);
+      options.telemetry.otlp->deadline = milliseconds(500);
+      options.telemetry.otlp->queue.max_batch = 1;
+    });
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  }
+  EXPECT_LT(SteadyClock().Now() - start, seconds(5)) << "20 deadlines are 10 s";
+}
+
 TEST(SeenLog, HasALineForEachRequestAndNoSecret) {
   const std::string folder = MakeTempFolder();
   FakeReplica replica(Answering(JsonReply(200, R"({"text":"the answer"})")));
