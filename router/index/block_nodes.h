@@ -48,6 +48,8 @@ class BlockNodes {
   static uint32_t LeftInChunk(uint32_t node) { return kChunkNodes - 1 - node % kChunkNodes; }
   // Numbers below it may be looked at.
   uint32_t limit() const { return limit_.load(std::memory_order_acquire); }
+  // Allocated at the start.
+  size_t bytes() const { return max_chunks_ * sizeof(chunks_[0]); }
   size_t max_nodes() const { return max_chunks_ * kChunkNodes; }
 
   bool has_free() const { return free_.first != 0; }

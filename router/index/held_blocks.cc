@@ -22,7 +22,8 @@ HeldBlocks::HeldBlocks(size_t max_bytes, uint64_t seed)
       by_hash_({&nodes_, mix_}, nodes_.max_nodes(), budget_, &epochs_),
       names_(nodes_, sets_, budget_, seed + 2),
       sample_state_(seed) {
-  EMBER_CHECK(budget_.TakeForTables(sizeof(*this) + by_hash_.bytes() + names_.bytes()),
+  EMBER_CHECK(budget_.TakeForTables(sizeof(*this) + nodes_.bytes() + sets_.bytes() +
+                                    by_hash_.bytes() + names_.bytes()),
               "the least that an index may have");
 }
 

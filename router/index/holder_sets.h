@@ -73,6 +73,12 @@ class HolderSets {
   void Reclaim(ReaderEpochs& epochs);
   uint32_t retired_count() const { return retired_.count(); }
 
+  // Allocated at the start, and not taken from the budget.
+  size_t bytes() const {
+    return max_chunks_ * sizeof(chunks_[0]) + buckets_.size() * sizeof(SetId) +
+           kMaxLives * sizeof(SetMember);
+  }
+
   uint32_t& Link(SetId set) { return At(set).next; }
 
  private:

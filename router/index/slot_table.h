@@ -2,7 +2,7 @@
 // six bits of its hash, so that a search touches one cache line and then the item itself, seldom
 // any other.
 //
-// It is cut into parts by hash, each an array of its own that grows by half when it is 85 % full;
+// It is cut into parts by hash, each an array of its own that grows by half when it is 90 % full;
 // the parts have different sizes, so that they do not grow all at once. So nothing ever stops for a
 // rehash of everything, and what is allocated is a third more than what is used, at any size. A
 // part is replaced as a whole and never reordered, so readers need no lock.
@@ -129,7 +129,7 @@ class SlotTable {
   static constexpr uint32_t kItemMask = kMaxTableItems - 1;
   static constexpr uint32_t kEmpty = 0;
   static constexpr uint32_t kGone = kMaxTableItems;  // a tag, and no item
-  static constexpr size_t kFullNumerator = 85;
+  static constexpr size_t kFullNumerator = 90;
   static constexpr size_t kFullDenominator = 100;
 
   // Sizes of a part in lines. A part goes through every fourth of them, beginning at one of the

@@ -45,7 +45,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPasses = 3;
-constexpr size_t kPlenty = size_t{1} << 30;
+constexpr size_t kMaxBytes = size_t{64} << 20;  // --index-mib by default
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -61,7 +61,7 @@ struct Bench {
                                       const std::vector<StoredEvent>& events) {
     const int64_t before = live_bytes;
     auto index =
-        std::make_unique<PrefixIndex>(PrefixIndexOptions{.max_bytes = kPlenty, .seed = 0x5eed});
+        std::make_unique<PrefixIndex>(PrefixIndexOptions{.max_bytes = kMaxBytes, .seed = 0x5eed});
     holders.clear();
     for (size_t w = 0; w < workers; ++w) {
       holders.push_back(index->AddHolder(HolderKind::kReplica));
