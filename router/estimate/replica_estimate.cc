@@ -1,12 +1,14 @@
 #include "router/estimate/replica_estimate.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ember::router {
 namespace {
 
 constexpr double kNewestWeight = 0.1;  // in the moving average of prefill times
-// More than an answer and a block beyond a match is no habit, but another request's doing.
+// More than an answer and a block beyond a match is no habit, but a match that was discounted, or
+// another request's doing; and much less was evicted.
 constexpr double kMaxBeyondTokens = 512;
 // A load shorter than this measures a round trip, not a rate.
 constexpr uint64_t kMinLoadedTokens = 64;
@@ -56,7 +58,7 @@ void ReplicaEstimate::Learn(const ReplyTokens& tokens, double prefill_ms, TimePo
   if (tokens.predicted > 0 && tokens.loaded == 0) {
     // The prediction had the correction of its time in it already.
     const double error = static_cast<double>(tokens.cached) - static_cast<double>(tokens.predicted);
-    beyond_tokens_ += kNewestWeight * std::clamp(error, -kMaxBeyondTokens, kMaxBeyondTokens);
+    if (std::abs(error) <= kMaxBeyondTokens) beyond_tokens_ += kNewestWeight * error;
     beyond_tokens_ = std::clamp(beyond_tokens_, 0.0, kMaxBeyondTokens);
   }
   if (tokens.loaded == 0) {
