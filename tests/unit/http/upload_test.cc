@@ -83,6 +83,18 @@ TEST(Upload, EveryByteInAPacketOfItsOwn) {
   EXPECT_EQ(recorder.requests()[0].body, kBody);
 }
 
+TEST(Upload, AnEmptyChunkedBodyMayEndByteByByte) {
+  Recorder recorder;
+  const auto door = Door::To(recorder.upstream.origin());
+  TestSocket client = door->Client();
+  client.Send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n");
+  for (const char* piece : {"X", ":1", "\r", "\n", "\r", "\n"}) {
+    EXPECT_TRUE(client.StaysSilent(std::chrono::milliseconds(20)));
+    client.Send(piece);
+  }
+  EXPECT_EQ(client.ReadMessage().status(), 200);
+}
+
 TEST(Upload, ExpectContinueIsAnsweredBeforeTheBody) {
   Recorder recorder;
   const auto door = Door::To(recorder.upstream.origin());
