@@ -5,6 +5,7 @@
 #include "router/fleet_flags.h"
 #include "router/http_flags.h"
 #include "router/policy/registry.h"
+#include "router/tokenize_flags.h"
 
 namespace ember::router {
 namespace {
@@ -56,7 +57,7 @@ struct Flags {
   int connect_timeout_ms = 2000;
   int first_byte_timeout_ms = 600000;
   int idle_timeout_ms = 600000;
-  int tokenize_timeout_ms = 250;
+  TokenizeFlags tokenize;
   int grace_ms = 10000;
   bool server_timing = false;
   std::vector<std::string> stores;
@@ -72,6 +73,7 @@ void Declare(CLI::App& app, Flags& f) {
   option("--listen", f.listen, "HTTP address");
   option("--grpc", f.grpc, "gRPC address for status and health; \"off\": none");
   f.fleet.Declare(app);
+  f.tokenize.Declare(app);
   app.add_option(
       "--store", f.stores,
       "HOST:PORT of a store node's gRPC door, whose feed says what is stored; repeat for "
@@ -97,8 +99,6 @@ void Declare(CLI::App& app, Flags& f) {
   milliseconds_option("--first-byte-timeout-ms", f.first_byte_timeout_ms,
                       "from a request's end to its reply's head; then 504");
   milliseconds_option("--idle-timeout-ms", f.idle_timeout_ms, "between two pieces of a reply");
-  milliseconds_option("--tokenize-timeout-ms", f.tokenize_timeout_ms,
-                      "to learn a prompt's tokens; then it is routed by load");
   milliseconds_option("--grace-ms", f.grace_ms, "for requests in flight when stopped");
   app.add_flag("--server-timing", f.server_timing,
                "replies say in a Server-Timing header where the time to the first byte went");
@@ -158,7 +158,7 @@ Result<Config> Interpret(const Flags& f) {
   s.forwarder.connect_timeout = milliseconds(f.connect_timeout_ms);
   s.forwarder.first_byte_timeout = milliseconds(f.first_byte_timeout_ms);
   s.forwarder.idle_timeout = milliseconds(f.idle_timeout_ms);
-  s.tokenizer.deadline = milliseconds(f.tokenize_timeout_ms);
+  EMBER_RETURN_IF_ERROR(f.tokenize.Interpret(&s));
   s.forwarder.server_timing = f.server_timing;
   s.telemetry.access_log = f.access_log;
   if (!f.otlp_endpoint.empty()) {

@@ -73,10 +73,7 @@ Status Router::Admit(const http::Request& request, Routing* routing) const {
   if (!pin.empty() && parts_.replicas->Find(pin) == nullptr) {
     return InvalidError("x-ember-pin: there is no replica \"" + pin.substr(0, 100) + "\"");
   }
-  if (routing->options.has_prompt && request.body.size() <= kMaxCheckedBody) {
-    return CheckIsObject(request.body);
-  }
-  return OkStatus();
+  return routing->options.has_prompt ? CheckIsObject(request.body) : OkStatus();
 }
 
 asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWriter& writer) {

@@ -36,7 +36,8 @@ Service::Service(ServiceOptions options, AgentClient& agents)
       matcher_(replicas_, index_, random_, &events_.feed()),
       store_feed_(index_, options_.stores),
       metrics_(registry_),
-      tokenizer_(replicas_, agents, registry_, options_.tokenizer),
+      tokenizer_(replicas_, agents, pool_, registry_, options_.tokenizer),
+      parity_(loop_, pool_, replicas_, tokenizer_.local(), registry_, options_.parity),
       forwarder_(pool_, replicas_, metrics_, options_.forwarder),
       admission_(loop_.executor(), options_.admission, registry_),
       explain_(options_.explained_requests),
@@ -71,11 +72,13 @@ Service::Service(ServiceOptions options, AgentClient& agents)
   replicas_.AddListener(&feed_);
   replicas_.AddListener(&events_);
   replicas_.AddListener(&prober_);
+  replicas_.AddListener(&parity_);
   options_.server.metrics = &registry_;
   options_.server.metrics_prefix = "ember_router_http";
 }
 
 Status Service::Start() {
+  EMBER_RETURN_IF_ERROR(tokenizer_.Load());
   EMBER_RETURN_IF_ERROR(telemetry_.Open(options_.telemetry, loop_, pool_));
   auto server = http::HttpServer::Listen(
       loop_, options_.server, [this](http::Request& request, http::ResponseWriter& writer) {

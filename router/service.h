@@ -22,7 +22,8 @@
 #include "router/front/health_prober.h"
 #include "router/router.h"
 #include "router/stores/store_feed.h"
-#include "router/tokenize/engine_tokenizer.h"
+#include "router/tokenize/parity_probe.h"
+#include "router/tokenize/prompt_tokenizer.h"
 
 namespace ember::router {
 
@@ -37,7 +38,8 @@ struct ServiceOptions {
   http::HttpServerOptions server;
   http::UpstreamPoolOptions upstream;
   ForwarderOptions forwarder;
-  EngineTokenizerOptions tokenizer;
+  PromptTokenizerOptions tokenizer;
+  ParityProbeOptions parity;
   RouterOptions router;
   TelemetryOptions telemetry;
   size_t max_in_flight = 4096;
@@ -108,7 +110,8 @@ class Service {
   PrefixMatcher matcher_;
   StoreFeed store_feed_;
   RouterMetrics metrics_;
-  EngineTokenizer tokenizer_;
+  PromptTokenizer tokenizer_;
+  ParityProbe parity_;
   Forwarder forwarder_;
   Admission admission_;
   ExplainLog explain_;

@@ -6,6 +6,8 @@
 #include <xxh_x86dispatch.h>
 #endif
 
+#include "proto/base/random.h"
+
 namespace ember {
 namespace {
 Checksum Canonical(XXH128_hash_t hash) {
@@ -19,6 +21,24 @@ Checksum Canonical(XXH128_hash_t hash) {
 
 Checksum Xxh3Of(ByteSpan bytes, uint64_t seed) {
   return Canonical(XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed));
+}
+
+SecretHash::SecretHash() {
+  static_assert(sizeof secret_ >= XXH3_SECRET_SIZE_MIN);
+  SystemRandom random;
+  for (size_t i = 0; i < secret_.size(); i += sizeof(uint64_t)) {
+    const uint64_t draw = random.Next();
+    std::memcpy(secret_.data() + i, &draw, sizeof draw);
+  }
+}
+
+Checksum SecretHash::Of(ByteSpan bytes) const {
+  // Only ever compared within the process, so the byte order does not matter.
+  const XXH128_hash_t hash =
+      XXH3_128bits_withSecret(bytes.data(), bytes.size(), secret_.data(), secret_.size());
+  Checksum out;
+  std::memcpy(out.data(), &hash, out.size());
+  return out;
 }
 
 uint64_t Xxh3Of64(ByteSpan bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }

@@ -19,9 +19,44 @@ std::optional<uint64_t> Count(const simdjson::simdjson_result<element>& value) {
   return n;
 }
 
+constexpr size_t kMaxDepth = 512;
+
+// Whether brackets are nested deeper than any parser would go, in the part of a body that is looked
+// at.
+bool IsTooDeep(std::string_view json) {
+  size_t depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string && (c == '{' || c == '[')) {
+      if (++depth > kMaxDepth) return true;
+    } else if (!in_string && (c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+Status CheckEnds(std::string_view body) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t first = body.find_first_not_of(kSpace), last = body.find_last_not_of(kSpace);
+  if (first == body.npos || body[first] != '{' || body[last] != '}') {
+    return InvalidError("the body must be a JSON object");
+  }
+  if (IsTooDeep(body.substr(0, kMaxCheckedBody))) {
+    return InvalidError("the body is not valid JSON: it is nested too deeply");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status CheckIsObject(std::string_view body) {
+  if (body.size() > kMaxCheckedBody) return CheckEnds(body);
   element root;
   if (const auto error = Parser().parse(body.data(), body.size()).get(root)) {
     return InvalidError(std::string("the body is not valid JSON: ") +

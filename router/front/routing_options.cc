@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "router/policy/registry.h"
+#include "router/tokenize/prompt_api.h"
 
 namespace ember::router {
 namespace {
@@ -51,8 +52,7 @@ Result<RoutingOptions> RoutingOptions::Of(const http::Request& request,
   options.target = WithoutParameter(request.target, "sticky");
   options.use_store = !http::EqualNoCase(request.headers.Get("x-ember-store"), "off");
   options.use_cache = !http::EqualNoCase(request.headers.Get("x-ember-cache"), "off");
-  options.has_prompt = request.method == "POST" && (request.path == "/v1/chat/completions" ||
-                                                    request.path == "/v1/completions");
+  options.has_prompt = request.method == "POST" && PromptApiOf(request.path).has_value();
   return options;
 }
 

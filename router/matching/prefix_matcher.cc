@@ -23,14 +23,13 @@ uint32_t TokensOf(uint64_t blocks, uint32_t tokens_per_block, const TokenizedPro
 
 PrefixMatcher::Naming PrefixMatcher::NamingOf(const ReplicaSet::Member& member,
                                               const TokenizedPrompt& prompt) const {
-  const bool named_by_agent = member.agent_space && prompt.adapter.empty() &&
-                              (prompt.ns == member.agent_space->id ||
-                               (prompt.has_tokens() && member.agent_space->seed != 0));
+  const bool real_tokens = prompt.has_tokens() && prompt.source != TokenSource::kText;
+  const bool named_by_agent =
+      member.agent_space && prompt.adapter.empty() &&
+      (prompt.ns == member.agent_space->id || (real_tokens && member.agent_space->seed != 0));
   if (named_by_agent) return Naming::kAgent;
   // While its events are not whole, it is presumed to hold what it was sent, too.
-  if (events_ != nullptr && events_->trusted(member.holder) && prompt.has_tokens()) {
-    return Naming::kEvents;
-  }
+  if (events_ != nullptr && events_->trusted(member.holder) && real_tokens) return Naming::kEvents;
   return Naming::kOurs;
 }
 

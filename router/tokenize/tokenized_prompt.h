@@ -15,8 +15,16 @@
 
 namespace ember::router {
 
+enum class TokenSource : uint8_t {
+  kLocal,   // tokenized in process
+  kAgent,   // an agent's answer
+  kEngine,  // an engine's answer
+  kText,    // no tokens but four bytes of the text each: good for what this router itself remembers
+};
+
 struct TokenizedPrompt {
   uint32_t token_count = 0;
+  TokenSource source = TokenSource::kAgent;
   std::string model{};    // as the request names it; empty: it names none
   std::string adapter{};  // of it, when the model names an adapter
   std::string salt{};     // cache_salt

@@ -36,7 +36,7 @@ TEST(Config, ReadsWhatTheHelpShows) {
   EXPECT_EQ((*config)->service.server.max_body_bytes, size_t{1} << 20);
   EXPECT_EQ((*config)->service.server.header_timeout, milliseconds(7));
   EXPECT_EQ((*config)->service.allowed_paths, std::vector<std::string>{"/v1/files"});
-  EXPECT_EQ((*config)->service.tokenizer.deadline, milliseconds(50));
+  EXPECT_EQ((*config)->service.tokenizer.engine.deadline, milliseconds(50));
 }
 
 TEST(Config, PoliciesByModelAndWhoMayChoose) {

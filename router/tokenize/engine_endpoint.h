@@ -1,0 +1,43 @@
+// EngineEndpoint: asks an engine itself what a prompt's tokens are: POST /tokenize with the
+// request's own body (vLLM), else /apply-template and then /tokenize (llama.cpp's server).
+//
+// Concurrency: the router's loop thread. `pool` must outlive it.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/http/upstream_pool.h"
+#include "proto/model/block_hash.h"
+#include "router/fleet/replica_config.h"
+#include "router/tokenize/model_tokenizer.h"
+
+namespace ember::router {
+
+class EngineEndpoint {
+ public:
+  explicit EngineEndpoint(http::UpstreamPool& pool) : pool_(pool) {}
+
+  // kInvalid: the engine has no such endpoint, or does not understand the body.
+  boost::asio::awaitable<Result<std::vector<TokenId>>> Tokenize(const ReplicaConfig& replica,
+                                                                PromptApi api,
+                                                                std::string_view body,
+                                                                Duration deadline,
+                                                                http::Cancellation* stop = nullptr);
+  // The models that the engine lists at /v1/models, by id.
+  boost::asio::awaitable<Result<std::vector<std::string>>> Models(const ReplicaConfig& replica,
+                                                                  Duration deadline,
+                                                                  http::Cancellation* stop);
+
+ private:
+  // The body of a reply with status 200.
+  boost::asio::awaitable<Result<std::string>> Ask(const ReplicaConfig& replica, const char* target,
+                                                  std::string_view body, Duration deadline,
+                                                  http::Cancellation* stop);
+
+  http::UpstreamPool& pool_;
+};
+
+}  // namespace ember::router

@@ -1,0 +1,244 @@
+#include "router/tokenize/prompt_outline.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+#include <utility>
+
+#include "router/tokenize/json_cursor.h"
+#include "router/tokenize/slot_marks.h"
+
+namespace ember::router {
+namespace {
+
+constexpr size_t kMinSlot = 64;   // shorter texts are not worth a slot
+constexpr size_t kMaxBlank = 64;  // white space that stays beside a slot
+constexpr size_t kMaxDepth = 64;  // of a message
+constexpr size_t kMaxSlots = 999'999;
+constexpr size_t kLargeData = 4096;  // an image's bytes, which no template prints
+constexpr std::string_view kBilling = "x-anthropic-billing-header";  // the template's side drops it
+
+uint32_t RoleBit(std::string_view role) {
+  if (role == "system") return kSystemRole;
+  if (role == "user") return kUserRole;
+  if (role == "assistant") return kAssistantRole;
+  if (role == "tool") return kToolRole;
+  return 0;
+}
+
+bool IsOneOf(std::string_view key, std::span<const std::string_view> keys) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+constexpr std::array<std::string_view, 2> kTextKeys = {"content", "text"};
+// Under these a text is printed as JSON, or read as such.
+constexpr std::array<std::string_view, 5> kPrintedKeys = {"tool_calls", "function", "arguments",
+                                                          "input", "tools"};
+constexpr std::array<std::string_view, 9> kChatMembers = {"tools",
+                                                          "documents",
+                                                          "add_generation_prompt",
+                                                          "continue_final_message",
+                                                          "chat_template",
+                                                          "chat_template_kwargs",
+                                                          "reasoning_effort",
+                                                          "previous_response_id",
+                                                          "reasoning"};
+
+class OutlineReader {
+ public:
+  OutlineReader(PromptApi api, std::string_view body, uint32_t roles, PromptOutline* out)
+      : api_(api), json_(body), roles_(roles), out_(*out) {}
+
+  PromptReason Read() {
+    out_.add_special_tokens = api_ == PromptApi::kCompletion;
+    if (api_ != PromptApi::kCompletion) out_.request = "{";
+    const bool whole = json_.Object([this](std::string_view key) { return Member(key); });
+    if (!whole || json_.Peek() != '\0') {
+      return reason_ == PromptReason::kNone ? PromptReason::kInvalid : reason_;
+    }
+    if (api_ != PromptApi::kCompletion) out_.request += '}';
+    return has_prompt_ ? PromptReason::kNone : PromptReason::kNoPrompt;
+  }
+
+ private:
+  bool Member(std::string_view key) {
+    if (key == "model") return Name(&out_.model);
+    if (key == "cache_salt") return Name(&out_.salt);
+    if (key == "add_special_tokens") {
+      out_.add_special_tokens = json_.Peek() == 't';
+      return json_.SkipValue();
+    }
+    if (api_ == PromptApi::kCompletion) return key == "prompt" ? Prompt() : json_.SkipValue();
+    const bool responses = api_ == PromptApi::kResponses;
+    if (key == (responses ? "input" : "messages")) {
+      has_prompt_ = true;
+      return Key(key) && Value(key, kUserRole, 0);
+    }
+    if (responses && key == "instructions") return Key(key) && Value(key, kSystemRole, 0);
+    if (api_ == PromptApi::kAnthropic && key == "system")
+      return Key(key) && Value(key, kSystemRole, 1);
+    return IsOneOf(key, kChatMembers) ? Key(key) && Copy() : json_.SkipValue();
+  }
+
+  bool Name(std::string* out) {
+    std::string_view raw;
+    if (json_.Peek() != '"') return json_.SkipValue();
+    out->clear();
+    return json_.TakeString(&raw) && raw.size() <= 1024 && Unescape(raw, out);
+  }
+
+  // A string, ids, or a list of either: of several prompts the first.
+  bool Prompt() {
+    out_.slots.clear();
+    out_.ids.clear();
+    if (json_.Peek() == '"') return PromptText();
+    if (json_.Peek() != '[') return json_.SkipValue();
+    bool first = true, ids = false;
+    return json_.Array([&] {
+      const char c = json_.Peek();
+      const bool counts = std::exchange(first, false) || ids;
+      if (!counts) return json_.SkipValue();
+      if (c == '"') return !ids && PromptText();
+      if (c == '[') return !ids && json_.Array([this] { return Id(); });
+      ids = true;
+      return Id();
+    });
+  }
+
+  bool PromptText() {
+    has_prompt_ = true;
+    out_.slots.emplace_back();
+    return json_.TakeString(&out_.slots.back());
+  }
+
+  bool Id() {
+    has_prompt_ = true;
+    json_.Peek();
+    const size_t begin = json_.at();
+    if (!json_.SkipValue()) return false;
+    const std::string_view text = json_.Since(begin);
+    TokenId id = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
+    out_.ids.push_back(id);
+    return read.ec == std::errc() && read.ptr == text.data() + text.size() && id >= 0;
+  }
+
+  bool Key(std::string_view key) {
+    if (out_.request.back() != '{') out_.request += ',';
+    out_.request += '"';
+    out_.request += key;
+    out_.request += "\":";
+    return true;
+  }
+
+  bool Copy() {
+    json_.Peek();
+    const size_t begin = json_.at();
+    if (!json_.SkipValue()) return false;
+    out_.request += json_.Since(begin);
+    return true;
+  }
+
+  // A value in which texts may be slots. `role`: whose, where the value itself does not say.
+  // `level` 0: the list of messages, or a text in its place; 1: of a message's members.
+  bool Value(std::string_view key, uint32_t role, size_t level) {
+    if (level > kMaxDepth) {
+      reason_ = PromptReason::kTooDeep;
+      return false;
+    }
+    switch (json_.Peek()) {
+      case '"':
+        return Text(key, role, level);
+      case '{':
+        return IsOneOf(key, kPrintedKeys) && level > 0 ? Copy() : Members(role, level);
+      case '[':
+        if (IsOneOf(key, kPrintedKeys) && level > 0) return Copy();
+        return List(key, role, level);
+      default:
+        return Copy();
+    }
+  }
+
+  bool List(std::string_view key, uint32_t role, size_t level) {
+    out_.request += '[';
+    bool first = true;
+    return json_.Array([&] {
+      if (!std::exchange(first, false)) out_.request += ',';
+      return Value(level == 0 ? "" : key, role, level + 1);
+    }) && (out_.request += ']', true);
+  }
+
+  bool Members(uint32_t role, size_t level) {
+    const size_t request = out_.request.size(), slots = out_.slots.size();
+    const size_t begin = json_.at();
+    // A message of the list says whose it is, and so do tool results among its parts.
+    const bool message = level == 1;
+    uint32_t owner = message ? 0 : role;
+    out_.request += '{';
+    const bool whole = json_.Object([&](std::string_view key) {
+      Key(key);
+      if (key != "role" && key != "type") return Value(key, role, level + 1);
+      const size_t value = json_.at();
+      if (!Copy()) return false;
+      std::string_view text = json_.Since(value);
+      while (!text.empty() && text.front() != '"') text.remove_prefix(1);
+      text = text.size() >= 2 ? text.substr(1, text.size() - 2) : "";
+      if (key == "role" && message) owner = RoleBit(text);
+      if (key == "type" && text == "tool_result") owner = kToolRole;
+      return true;
+    });
+    if (!whole) return false;
+    out_.request += '}';
+    if (out_.slots.size() > slots && (owner & roles_) == 0) {
+      out_.request.resize(request);
+      out_.slots.resize(slots);
+      out_.request += json_.Since(begin);
+    }
+    return true;
+  }
+
+  bool Text(std::string_view key, uint32_t role, size_t level) {
+    json_.Peek();
+    const size_t begin = json_.at();
+    std::string_view raw;
+    if (!json_.TakeString(&raw)) return false;
+    const bool alone = level == 0 || (level == 1 && key == "system");
+    const bool may = alone ? (role & roles_) != 0 : IsOneOf(key, kTextKeys);
+    if (!may && !alone && level > 1 && raw.size() > kLargeData && !IsOneOf(key, kTextKeys) &&
+        key != "reasoning" && key != "reasoning_content" && key != "thinking" && key != "output") {
+      out_.request += "null";
+      return true;
+    }
+    const size_t before = may && raw.size() >= kMinSlot ? RawBlankPrefix(raw) : raw.size();
+    const size_t after = before < raw.size() ? RawBlankSuffix(raw) : 0;
+    if (before + after + kMinSlot / 2 > raw.size() || before > kMaxBlank || after > kMaxBlank ||
+        out_.slots.size() >= kMaxSlots || roles_ == 0 || raw.substr(before).starts_with(kBilling)) {
+      out_.request += json_.Since(begin);
+      return true;
+    }
+    out_.request += '"';
+    out_.request += raw.substr(0, before);
+    PutMark(out_.slots.size(), &out_.request);
+    out_.request += raw.substr(raw.size() - after);
+    out_.request += '"';
+    out_.slots.push_back(raw.substr(before, raw.size() - before - after));
+    return true;
+  }
+
+  const PromptApi api_;
+  JsonCursor json_;
+  const uint32_t roles_;
+  PromptOutline& out_;
+  bool has_prompt_ = false;
+  PromptReason reason_ = PromptReason::kNone;
+};
+
+}  // namespace
+
+PromptReason PromptOutline::Of(PromptApi api, std::string_view body, uint32_t roles,
+                               PromptOutline* out) {
+  return OutlineReader(api, body, roles, out).Read();
+}
+
+}  // namespace ember::router

@@ -1,0 +1,33 @@
+#include "router/tokenize/text_chunks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace ember::router {
+namespace {
+
+constexpr size_t kMaxText = 256u << 10;  // more of it tells nothing new
+
+}  // namespace
+
+SharedPrompt TextChunksOf(PromptApi api, std::string_view body) {
+  PromptOutline outline;
+  if (PromptOutline::Of(api, body, 0, &outline) != PromptReason::kNone) return nullptr;
+  auto prompt = std::make_shared<TokenizedPrompt>();
+  prompt->source = TokenSource::kText;
+  prompt->model = std::move(outline.model);
+  prompt->salt = std::move(outline.salt);
+  prompt->tokens = std::move(outline.ids);
+  if (prompt->tokens.empty()) {
+    // The members in the order of the body: a longer chat begins with the same bytes.
+    std::string_view text = outline.slots.empty() ? outline.request : outline.slots.front();
+    text = text.substr(0, kMaxText);
+    prompt->tokens.resize(text.size() / sizeof(TokenId));
+    std::memcpy(prompt->tokens.data(), text.data(), prompt->tokens.size() * sizeof(TokenId));
+  }
+  prompt->token_count = static_cast<uint32_t>(prompt->tokens.size());
+  return prompt;
+}
+
+}  // namespace ember::router
