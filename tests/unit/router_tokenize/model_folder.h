@@ -16,7 +16,7 @@ struct ModelKind {
   std::string vocabulary;  // "byte_level" or "sentencepiece"
   std::string regex;       // of its pre-tokenizer; empty: as the vocabulary was trained
   bool nfc = false;
-  std::string chat_template;
+  std::string chat_template;  // a file of data/
 };
 
 // Every kind, with distinct templates.

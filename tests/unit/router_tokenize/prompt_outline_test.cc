@@ -1,0 +1,180 @@
+// What is read of a body: never more than is there, never an error but a reason, whatever the
+// bytes.
+#include "router/tokenize/prompt_outline.h"
+
+#include <gtest/gtest.h>
+
+#include "proto/base/random.h"
+#include "router/tokenize/json_text.h"
+#include "router/tokenize/text_chunks.h"
+
+namespace ember::router {
+namespace {
+
+const std::string kLong(200, 'x');
+
+PromptReason Read(PromptApi api, std::string_view body, PromptOutline* out,
+                  uint32_t roles = kAllRoles) {
+  return PromptOutline::Of(api, body, roles, out);
+}
+
+std::string Chat(std::string_view messages, std::string_view more = "") {
+  return "{\"model\":\"m\"," + std::string(more) + "\"messages\":[" + std::string(messages) + "]}";
+}
+
+TEST(PromptOutline, LongTextsBecomeSlotsAndShortOnesStay) {
+  PromptOutline outline;
+  const std::string body =
+      Chat(R"({"role":"system","content":"short"},{"role":"user","content":"  )" + kLong +
+               R"(\n"},{"role":"user","content":[{"type":"text","text":")" + kLong + R"("}]})",
+           R"("cache_salt":"s","stream":true,)");
+  ASSERT_EQ(Read(PromptApi::kChat, body, &outline), PromptReason::kNone);
+  EXPECT_EQ(outline.model, "m");
+  EXPECT_EQ(outline.salt, "s");
+  ASSERT_EQ(outline.slots.size(), 2u);
+  EXPECT_EQ(outline.slots[0], kLong);
+  EXPECT_EQ(outline.slots[1], kLong);
+  EXPECT_NE(outline.request.find("\"short\""), std::string::npos);
+  EXPECT_EQ(outline.request.find("stream"), std::string::npos) << "no prompt depends on it";
+  EXPECT_LT(outline.request.size(), 300u);
+}
+
+TEST(PromptOutline, TextsOfOtherRolesAndOfToolCallsAreNoSlots) {
+  const std::string call =
+      R"({"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"content":")" +
+      kLong + R"("}}}]})";
+  const std::string body =
+      Chat(R"({"content":")" + kLong + R"(","role":"tool"},)" + call +
+           R"(,{"role":"critic","content":")" + kLong + R"("},{"content":")" + kLong + R"("})");
+  PromptOutline outline;
+  ASSERT_EQ(Read(PromptApi::kChat, body, &outline, kAllRoles & ~kToolRole), PromptReason::kNone);
+  EXPECT_TRUE(outline.slots.empty());
+  outline = {};
+  ASSERT_EQ(Read(PromptApi::kChat, body, &outline), PromptReason::kNone);
+  EXPECT_EQ(outline.slots.size(), 1u);
+}
+
+TEST(PromptOutline, FormsOfCompletionsAndOtherApis) {  // D4
+  PromptOutline outline;
+  const auto slots = [&](PromptApi api, const std::string& body) {
+    outline = {};
+    EXPECT_EQ(Read(api, body, &outline), PromptReason::kNone) << body;
+    return outline.slots;
+  };
+  using Slots = std::vector<std::string_view>;
+  EXPECT_EQ(slots(PromptApi::kCompletion, R"({"prompt":"a\n"})"), Slots{"a\\n"});
+  EXPECT_TRUE(outline.add_special_tokens);
+  EXPECT_EQ(slots(PromptApi::kCompletion, R"({"prompt":["a","b"],"add_special_tokens":false})"),
+            Slots{"a"});
+  EXPECT_FALSE(outline.add_special_tokens);
+  EXPECT_TRUE(slots(PromptApi::kCompletion, R"({"prompt":[1, 2,3]})").empty());
+  EXPECT_EQ(outline.ids, (std::vector<TokenId>{1, 2, 3}));
+  EXPECT_TRUE(slots(PromptApi::kCompletion, R"({"prompt":[[7,8],[9]]})").empty());
+  EXPECT_EQ(outline.ids, (std::vector<TokenId>{7, 8}));
+  EXPECT_EQ(slots(PromptApi::kResponses,
+                  R"({"input":")" + kLong + R"(","instructions":")" + kLong + "y\"}"),
+            (Slots{kLong, kLong + "y"}));
+  EXPECT_EQ(slots(PromptApi::kAnthropic, R"({"system":[{"type":"text","text":")" + kLong +
+                                             R"("}],"messages":[{"role":"user","content":")" +
+                                             kLong + "\"}]}"),
+            (Slots{kLong, kLong}));
+}
+
+TEST(PromptOutline, WhatIsNoPromptIsAReason) {  // D1, D5
+  PromptOutline outline;
+  const auto reason = [&](PromptApi api, const std::string& body) {
+    outline = {};
+    return Read(api, body, &outline);
+  };
+  for (const char* body : {"", "[", "null", "\"x\"", "{\"messages\":[{}", "{\"messages\":[]}x",
+                           "{\"a\"}", "{,}", "{\"a\":}"}) {
+    EXPECT_EQ(reason(PromptApi::kChat, body), PromptReason::kInvalid) << body;
+  }
+  EXPECT_EQ(reason(PromptApi::kChat, "{}"), PromptReason::kNoPrompt);
+  EXPECT_EQ(reason(PromptApi::kChat, R"({"prompt":"a"})"), PromptReason::kNoPrompt);
+  EXPECT_EQ(reason(PromptApi::kCompletion, R"({"prompt":null})"), PromptReason::kNoPrompt);
+  EXPECT_EQ(reason(PromptApi::kCompletion, R"({"prompt":[-1]})"), PromptReason::kInvalid);
+  EXPECT_EQ(reason(PromptApi::kCompletion, R"({"prompt":[1,"a"]})"), PromptReason::kInvalid);
+  EXPECT_EQ(reason(PromptApi::kCompletion, R"({"prompt":[99999999999]})"), PromptReason::kInvalid);
+  std::string deep = R"({"messages":[)";
+  for (int i = 0; i < 10000; ++i) deep += R"({"content":[)";
+  EXPECT_EQ(reason(PromptApi::kChat, deep), PromptReason::kTooDeep);
+  EXPECT_EQ(reason(PromptApi::kChat, "{\"tools\":" + std::string(100000, '[')),
+            PromptReason::kInvalid);
+}
+
+// Bodies that differ from good ones in a few bytes: any reason will do.
+TEST(PromptOutline, BrokenBodiesAreReadSafely) {
+  const std::string good =
+      Chat(R"({"role":"user","content":"\ud83d\ude00\\ )" + kLong +
+               R"(\n"},{"role":"tool","content":[{"type":"text","text":"é)" + kLong +
+               R"("},{"type":"image_url","image_url":{"url":"data:"}}]})",
+           R"("tools":[{"x":[1,2,{}]}],)");
+  SeededRandom random(3);
+  for (int i = 0; i < 20000; ++i) {
+    std::string body = good;
+    for (uint64_t n = 1 + random.Next() % 3; n > 0; --n) {
+      constexpr std::string_view kBytes = "\"\\{}[],:u\0\xff x";
+      body[random.Next() % body.size()] = kBytes[random.Next() % kBytes.size()];
+    }
+    body.resize(body.size() - (random.Next() % 4 == 0 ? random.Next() % body.size() : 0));
+    PromptOutline outline;
+    Read(PromptApi::kChat, body, &outline);
+    for (const std::string_view slot : outline.slots) {
+      EXPECT_GE(slot.data(), body.data());
+      EXPECT_LE(slot.data() + slot.size(), body.data() + body.size());
+    }
+  }
+}
+
+TEST(JsonText, MayBeDividedWhereMeaningIsKept) {
+  const std::string raw = R"(a\\\"b\u00e9\ud83d\ude00é😀\\\\\\n\t\u4f60\ud83dx)"
+                          "\xe4\xbd\xa0";
+  for (size_t target = 1; target < raw.size(); ++target) {
+    const size_t at = DivideRaw(raw, 0, target);
+    ASSERT_GE(at, target);
+    // From any dividable place before, the same.
+    for (size_t start = 0; start < target; start = DivideRaw(raw, 0, start + 1)) {
+      EXPECT_EQ(DivideRaw(raw, start, target), at) << start << " " << target;
+    }
+    if (raw.find("\\ud83dx") >= at) {
+      std::string before, after, whole;
+      ASSERT_TRUE(Unescape(raw.substr(0, at), &before)) << target;
+      ASSERT_TRUE(Unescape(raw.substr(0, raw.find("\\ud83dx")), &whole));
+      ASSERT_TRUE(Unescape(raw.substr(at, raw.find("\\ud83dx") - at), &after));
+      EXPECT_EQ(before + after, whole);
+    }
+  }
+  std::string ignored;
+  EXPECT_FALSE(Unescape(R"(\ud83dx)", &ignored));
+  EXPECT_FALSE(Unescape(R"(\ude00)", &ignored));
+  EXPECT_FALSE(Unescape(R"(\x)", &ignored));
+  EXPECT_FALSE(Unescape("\\", &ignored));
+}
+
+TEST(JsonText, BlankEndsAreThoseThatPythonStrips) {
+  EXPECT_EQ(RawBlankPrefix(R"(  \n\t\u00a0x)"), 12u);
+  EXPECT_EQ(RawBlankPrefix("\u3000\u00a0x"), 5u);
+  EXPECT_EQ(RawBlankPrefix(R"(\\n)"), 0u);
+  EXPECT_EQ(RawBlankSuffix(R"(x\n \u2028)"), 9u);
+  EXPECT_EQ(RawBlankSuffix(R"(x\\n)"), 0u) << "a backslash and an n";
+  EXPECT_EQ(RawBlankSuffix(R"(x\\\n)"), 2u);
+  EXPECT_EQ(RawBlankSuffix("x\u3000"), 3u);
+  EXPECT_EQ(RawBlankSuffix("x\u00e9"), 0u);
+}
+
+TEST(TextChunks, LongerChatsBeginWithTheSameChunks) {
+  const std::string first = R"({"role":"user","content":")" + kLong + R"("})";
+  const SharedPrompt shorter = TextChunksOf(PromptApi::kChat, Chat(first));
+  const SharedPrompt longer =
+      TextChunksOf(PromptApi::kChat, Chat(first + R"(,{"role":"assistant","content":"yes"})"));
+  ASSERT_TRUE(shorter != nullptr && longer != nullptr);
+  const KeySpace space{.id = {}, .seed = 5, .tokens_per_block = 4};
+  const auto &a = shorter->ChainIn(space), &b = longer->ChainIn(space);
+  ASSERT_GT(a.size(), 10u);
+  EXPECT_TRUE(std::equal(a.begin(), a.end() - 1, b.begin()));
+  EXPECT_EQ(TextChunksOf(PromptApi::kChat, "{"), nullptr);
+}
+
+}  // namespace
+}  // namespace ember::router
