@@ -108,6 +108,29 @@ TEST(IndexEvents, AHolderThatLeftIsNotNamedAndComesBackEmpty) {  // A7
   EXPECT_EQ(index.blocks_held(1), 7u);
 }
 
+TEST(IndexEvents,
+     AHolderThatLeftALargeIndexIsNotNamedEither) {  // A7: its blocks are not swept up yet
+  PrefixIndex index(kRoomyIndex);
+  AddReplicas(index, 3);
+  StoreChain(index, 0, NumberedChain(1, 100'000));
+  const BlockChain chain = NumberedChain(2, 100);
+  StoreChain(index, 1, chain);
+  StoreChain(index, 2, chain);
+  index.ClearHolder(1);
+  const GroupChain group[] = {{chain, 16, 0}};
+  ASSERT_EQ(index.LookupGroups(group).size(), 1u);
+  EXPECT_EQ(index.LookupGroups(group)[0].holder, 2);
+  const PrefixLookup found = index.Lookup(chain);
+  ASSERT_EQ(found.holders.size(), 1u);
+  EXPECT_EQ(found.holders[0].holder, 2);
+  StoreChain(index, 1, BlockChain(chain.begin(), chain.begin() + 30));
+  EXPECT_EQ(index.Lookup(chain).Of(1).device_blocks, 30u);
+  index.RemoveHolder(2);
+  // The sweep that is under way ends, and the next goes round.
+  for (int i = 0; i < 2; ++i) StoreChain(index, 0, NumberedChain(3, 100'000));
+  EXPECT_EQ(index.blocks(), 200'030u);
+}
+
 TEST(IndexEvents, HoldersAreManyAndTheirNumbersAreGivenOutAgain) {
   PrefixIndex index(kRoomyIndex);
   const BlockChain chain = NumberedChain(1, 3);
