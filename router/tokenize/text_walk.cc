@@ -9,13 +9,13 @@
 namespace ember::router {
 namespace {
 
-const SecretHash& Secret() {
+const SecretHash& NameHash() {
   static const SecretHash hash;
   return hash;
 }
 
 Checksum NameOf(const Checksum& before, const TextSpan& span) {
-  const Checksum text = Secret().Of(AsBytes(span.text));
+  const Checksum text = NameHash().Of(AsBytes(span.text));
   std::array<std::byte, 40> message{};
   std::memcpy(message.data(), before.data(), before.size());
   std::memcpy(message.data() + 16, text.data(), text.size());
@@ -24,14 +24,14 @@ Checksum NameOf(const Checksum& before, const TextSpan& span) {
   message[36] = static_cast<std::byte>(span.raw);
   // The start of a piece tells a text from the same one with a piece's edge inside.
   message[37] = static_cast<std::byte>(span.starts_piece);
-  return Secret().Of(message);
+  return NameHash().Of(message);
 }
 
 // A name for the steps of a stretch that no stretch has.
 Checksum StepRoot(const Checksum& stretch) {
   std::array<std::byte, 17> message{};
   std::memcpy(message.data(), stretch.data(), stretch.size());
-  return Secret().Of(message);
+  return NameHash().Of(message);
 }
 
 }  // namespace
