@@ -67,6 +67,9 @@ void FleetFlags::Declare(CLI::App& app) {
   option("--health-timeout-ms", health_timeout_ms, "for a probe; three slow ones put it out")
       ->check(CLI::Range(10, 3'600'000));
   option("--health-path", health_path, "what a probe asks for");
+  option("--load-interval-ms", load_interval_ms,
+         "between two looks at the /metrics of a replica without an agent")
+      ->check(CLI::Range(10, 3'600'000));
   option("--admin", admin,
          "address of the admin API (/admin/replicas); \"door\": beside /v1, with a token");
   app.add_option("--admin-token-file", admin_token_file,
@@ -96,6 +99,7 @@ Status FleetFlags::Interpret(ServiceOptions* out) const {
   out->admission.max_waiting = max_waiting;
   out->admission.max_wait = milliseconds(queue_timeout_ms);
   out->router.trust_tenant_header = trust_tenant_header;
+  out->load_interval = milliseconds(load_interval_ms);
   out->health_path = health_path;
   out->health.probe_interval = milliseconds(health_interval_ms);
   out->health.probe_timeout = milliseconds(health_timeout_ms);

@@ -13,6 +13,7 @@
 
 #include "client/http/server.h"
 #include "router/events/event_follower.h"
+#include "router/fleet/engine_poller.h"
 #include "router/fleet/fleet_dns.h"
 #include "router/fleet/fleet_file.h"
 #include "router/fleet_feed.h"
@@ -55,6 +56,7 @@ struct ServiceOptions {
   AdminOptions admin;
   std::vector<std::string> stores;  // gRPC addresses of the store nodes whose feeds are followed
   AdmissionOptions admission;
+  Duration load_interval = milliseconds(500);
 };
 
 class Service {
@@ -122,6 +124,7 @@ class Service {
   AdminApi admin_;
   Door door_;
   HealthProber prober_;
+  EnginePoller poller_;
   std::unique_ptr<http::HttpServer> server_, admin_server_;
 };
 

@@ -25,6 +25,7 @@ void AddTopCommand(CLI::App* app, int* exit_code);
 void AddWatchCommand(CLI::App* app, int* exit_code);
 void AddExplainCommand(CLI::App* app, int* exit_code);
 void AddPurgeCommand(CLI::App* app, int* exit_code);
+void AddFleetCommand(CLI::App* app, int* exit_code);
 void AddUpCommand(CLI::App* app, int* exit_code);
 
 // One line on stderr, "ember: ...". Returns the exit code that fits.

@@ -1,22 +1,16 @@
 // ember explain: why a request went where it did, or would.
-#include <fmt/format.h>
-
-#include <boost/asio/awaitable.hpp>
 #include <cstdio>
 #include <fstream>
-#include <future>
 #include <iostream>
 #include <iterator>
 
 #include "client/cli/command.h"
 #include "client/cli/explain_view.h"
+#include "client/cli/router_call.h"
 #include "client/cli/text.h"
-#include "client/http/upstream_pool.h"
 
 namespace ember::cli {
 namespace {
-
-constexpr size_t kMaxReply = 64u << 20;
 
 struct ExplainFlags {
   std::string id;
@@ -34,38 +28,6 @@ Result<std::string> ReadRequest(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return NotFoundError("can't read " + file);
   return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-// The message of an error in OpenAI's shape, or the whole text.
-std::string MessageOf(const std::string& body) {
-  constexpr std::string_view kMark = "\"message\":\"";
-  const size_t at = body.find(kMark);
-  if (at == body.npos) return body.substr(0, 200);
-  const size_t from = at + kMark.size();
-  return body.substr(from, body.find("\",\"type\"", from) - from);
-}
-
-// The router's answer, when it is 200. Blocks.
-Result<std::string> Ask(const http::Origin& router, http::UpstreamRequest request,
-                        Duration timeout) {
-  http::HttpLoop loop(1);
-  http::UpstreamPool pool(loop);
-  http::ExchangeOptions options;
-  options.connect_timeout = timeout;
-  options.deadline = timeout;
-  const auto done = std::make_shared<std::promise<Result<http::CallReply>>>();
-  const auto call = [&, done]() -> boost::asio::awaitable<void> {
-    done->set_value(co_await pool.Call(router, request, options, kMaxReply));
-  };
-  loop.Spawn(call());
-  Result<http::CallReply> reply = done->get_future().get();
-  if (!reply.ok()) return reply.status();
-  if (reply->status == 400) return InvalidError("the router says: " + MessageOf(reply->body));
-  if (reply->status != 200) {
-    return UnavailableError(
-        fmt::format("the router says {}: {}", reply->status, MessageOf(reply->body)));
-  }
-  return std::move(reply->body);
 }
 
 int Explain(const ExplainFlags& flags) {
@@ -88,7 +50,7 @@ int Explain(const ExplainFlags& flags) {
   } else {
     request.target += "?n=" + std::to_string(flags.count);
   }
-  const Result<std::string> json = Ask(
+  const Result<std::string> json = CallRouter(
       *router, std::move(request),
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.timeout_seconds)));
   if (!json.ok()) return Complain(json.status());

@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
   ember::cli::AddUpCommand(&app, &exit_code);
   ember::cli::AddStatusCommand(&app, &exit_code);
   ember::cli::AddTopCommand(&app, &exit_code);
+  ember::cli::AddFleetCommand(&app, &exit_code);
   ember::cli::AddWatchCommand(&app, &exit_code);
   ember::cli::AddExplainCommand(&app, &exit_code);
   ember::cli::AddPurgeCommand(&app, &exit_code);

@@ -36,6 +36,15 @@ ReplicaSet::Member::Member(std::shared_ptr<Endpoint> endpoint_in, ReplicaNumber 
   view.weight = config.weight;
 }
 
+ReplicaLoad ReplicaSet::Member::reported() const {
+  ReplicaLoad load = view.load;
+  if (engine_load) {
+    load.running = engine_load->running;
+    load.waiting = engine_load->waiting;
+  }
+  return load;
+}
+
 bool ReplicaSet::Member::has_room() const {
   if (!endpoint->usable()) return false;
   if (endpoint->health.state() == Health::State::kTrial &&
@@ -257,6 +266,25 @@ void ReplicaSet::ApplyLost(ReplicaNumber replica) {
     m.view.in_flight_prefill_tokens += flight.prefill_tokens;
   }
   Change(*m.endpoint, [&] { m.endpoint->health.OnAgentLost(); });
+}
+
+void ReplicaSet::ApplyEngineLoad(ReplicaNumber replica, const EngineLoad& load, TimePoint now) {
+  Member& m = at(replica);
+  m.engine_load = load;
+  const uint64_t all = uint64_t{load.running} + load.waiting;
+  const auto others = static_cast<uint32_t>(all - std::min<uint64_t>(all, m.under_way()));
+  m.view.load.waiting = std::min(load.waiting, others);
+  m.view.load.running = others - m.view.load.waiting;
+  m.view.load.kv_usage = load.kv_usage;
+  if (load.capacity_tokens > 0) m.view.cache.capacity_tokens = load.capacity_tokens;
+  m.estimate.OnReport(load.waiting, now);
+}
+
+void ReplicaSet::ForgetEngineLoad(ReplicaNumber replica) {
+  Member& m = at(replica);
+  if (!std::exchange(m.engine_load, std::nullopt)) return;
+  m.view.load = {};
+  m.estimate.OnReport(0, TimePoint());
 }
 
 void ReplicaSet::ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now) {

@@ -24,6 +24,7 @@
 #include "router/estimate/replica_estimate.h"
 #include "router/fleet/agent_event.h"
 #include "router/fleet/endpoint.h"
+#include "router/fleet/engine_metrics.h"
 #include "router/fleet/replica_listener.h"
 #include "router/index/holder.h"
 
@@ -51,10 +52,13 @@ class ReplicaSet {
     Replica view;         // what policies see; kept up to date
     ReplicaTotals totals;
     ReplicaEstimate estimate;
-    bool agent_has_fit = false;           // the view's prefill model is the agent's
-    HolderId holder = kNoHolder;          // as the index knows it
-    std::optional<KeySpace> agent_space;  // how its agent names blocks; nothing: not known
+    std::optional<EngineLoad> engine_load;  // as it said last, without an agent
+    bool agent_has_fit = false;             // the view's prefill model is the agent's
+    HolderId holder = kNoHolder;            // as the index knows it
+    std::optional<KeySpace> agent_space;    // how its agent names blocks; nothing: not known
     double service_ms = 0;  // moving average of a request's time there after its prefill
+    // Its load as it reports it; policies see it in `view`, without what is ours.
+    ReplicaLoad reported() const;
     uint32_t under_way() const { return static_cast<uint32_t>(flights.size()); }
     // Usable, and neither over its limit nor still to prove itself with what it has.
     bool has_room() const;
@@ -132,6 +136,10 @@ class ReplicaSet {
   void ApplySnapshot(ReplicaNumber replica, const AgentSnapshot& snapshot, TimePoint now);
   void ApplyReport(ReplicaNumber replica, const AgentReport& report, TimePoint now);
   void ApplyLost(ReplicaNumber replica);
+  // What an engine without an agent said of itself. Requests of ours go on counting as in flight:
+  // such figures may be older than they look, so only what exceeds ours is taken for others'.
+  void ApplyEngineLoad(ReplicaNumber replica, const EngineLoad& load, TimePoint now);
+  void ForgetEngineLoad(ReplicaNumber replica);
   // Health's witnesses; `endpoint` may have been removed meanwhile.
   void ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now);
   void ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now);

@@ -122,7 +122,7 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
                                .why_unhealthy = m.endpoint->health.why(),
                                .model = m.endpoint->model,
                                .agent_connected = m.endpoint->agent_connected,
-                               .load = m.view.load,
+                               .load = m.reported(),
                                .under_way = m.under_way(),
                                .blocks_held = index.blocks_held(m.holder),
                                .cache = m.view.cache,

@@ -191,9 +191,7 @@ TEST(Back, AReplicaThatWasKilledGetsItsShareAgainWithinSecondsAndNothingFails) {
   auto first = std::make_unique<FakeReplica>(Answering(JsonReply(200, "{}")));
   FakeReplica two(Answering(JsonReply(200, "{}"))), three(Answering(JsonReply(200, "{}"))),
       four(Answering(JsonReply(200, "{}")));
-  RouterFixture router(
-      {first->origin(), two.origin(), three.origin(), four.origin()},
-      [](ServiceOptions& o) { o.router.default_policy = FindPolicy("least_loaded"); });
+  RouterFixture router({first->origin(), two.origin(), three.origin(), four.origin()});
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0}, answered{0}, by_first{0};
   std::vector<std::thread> load;

@@ -274,6 +274,34 @@ TEST(Ranks, EveryRequestNamesOneThatItsReplicaHas) {  // A16
   EXPECT_EQ(of_four, (std::set<std::string>{"10", "11", "8", "9"}));
 }
 
+std::string VllmMetrics(int running, int waiting) {
+  return "vllm:num_requests_running{engine=\"0\"} " + std::to_string(running) +
+         "\nvllm:num_requests_waiting{engine=\"0\"} " + std::to_string(waiting) +
+         "\nvllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"100\"} 1\n";
+}
+
+TEST(Load, OfOtherRoutersIsSeenInTheEnginesOwnFigures) {  // D25
+  FakeReplica one(Answering(JsonReply(200, "{}"))), two(Answering(JsonReply(200, "{}")));
+  one.SetMetrics(VllmMetrics(4, 3));
+  two.SetMetrics(VllmMetrics(1, 0));
+  RouterFixture router({one.origin(), two.origin()}, [](ServiceOptions& o) {
+    o.router.default_policy = FindPolicy("least_loaded");
+    o.load_interval = milliseconds(10);
+    o.replicas[0].key = "s3cret";
+  });
+  ASSERT_TRUE(Eventually([&] { return router.Status().replicas[0].load.waiting == 3; }));
+  ASSERT_TRUE(Eventually([&] { return router.Status().replicas[1].load.running == 1; }));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "r2");
+  one.SetMetrics(VllmMetrics(0, 0));
+  ASSERT_TRUE(Eventually([&] { return router.Status().replicas[0].load.waiting == 0; }));
+  EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "r1");
+  one.SetMetrics(VllmMetrics(9, 0));
+  ASSERT_TRUE(Eventually([&] { return router.Status().replicas[0].load.running == 9; }));
+  one.SetMetrics("");
+  ASSERT_TRUE(Eventually([&] { return router.Status().replicas[0].load.running == 0; }))
+      << "figures that come no more are forgotten";
+}
+
 TEST(Fleet, MayHaveHundredsOfReplicas) {
   FakeReplica replica(Answering(JsonReply(200, "{}")));
   RouterFixture router(std::vector<http::Origin>(200, replica.origin()));

@@ -14,6 +14,11 @@ FakeReplica::FakeReplica(Script script, uint16_t port)
             for (;;) {
               WireMessage request = peer.ReadMessage();
               if (!request.complete) return;
+              if (request.head.starts_with("GET /metrics ")) {
+                std::lock_guard lock(mutex_);
+                if (!peer.Send(JsonReply(metrics_.empty() ? 404 : 200, metrics_))) return;
+                continue;
+              }
               if (request.head.starts_with("GET /health ")) {
                 {
                   std::lock_guard lock(mutex_);
@@ -34,6 +39,11 @@ FakeReplica::FakeReplica(Script script, uint16_t port)
             }
           },
           port) {}
+
+void FakeReplica::SetMetrics(std::string text) {
+  std::lock_guard lock(mutex_);
+  metrics_ = std::move(text);
+}
 
 WireMessage FakeReplica::Probe() {
   http::Eventually([&] { return probes() > 0; });
@@ -79,6 +89,7 @@ std::string Get(std::string_view target) {
 RouterFixture::RouterFixture(std::vector<http::Origin> origins, Adjust adjust, int expect_usable) {
   ServiceOptions options;
   options.router.default_policy = FindPolicy("round_robin");
+  options.load_interval = seconds(3600);
   for (size_t i = 0; i < origins.size(); ++i) {
     options.replicas.push_back({.id = "r" + std::to_string(i + 1), .http = origins[i], .grpc = ""});
   }

@@ -53,6 +53,8 @@ class FakeReplica {
   http::WireMessage Probe();
   // From now on probes are answered with this status; 0: not at all.
   void SetHealth(int status) { health_.store(status); }
+  // From now on /metrics says this; before, there is none.
+  void SetMetrics(std::string text);
   // The n-th request that was not a probe, head and body; waits for it.
   http::WireMessage Request(size_t n = 0);
 
@@ -64,6 +66,7 @@ class FakeReplica {
   std::mutex mutex_;
   std::vector<http::WireMessage> seen_;
   http::WireMessage probe_;
+  std::string metrics_;
   http::FakeUpstream upstream_;
 };
 
@@ -81,7 +84,8 @@ std::string Get(std::string_view target);
 class RouterFixture {
  public:
   using Adjust = std::function<void(ServiceOptions&)>;
-  // Replicas are named r1, r2, ... Waits until all of `expect_usable` (default: all) are usable.
+  // Replicas are named r1, r2, ... Their /metrics are not asked for unless `adjust` wants it. Waits
+  // until all of `expect_usable` (default: all) are usable.
   explicit RouterFixture(std::vector<http::Origin> origins, Adjust adjust = nullptr,
                          int expect_usable = -1);
   ~RouterFixture() { service->Stop(Duration::zero()); }
