@@ -47,7 +47,7 @@ class VllmTest(unittest.TestCase):
 
     @classmethod
     def status(cls):
-        return cluster.call(cls.fleet.ports["router"], "GET", "/ember/status").json
+        return cluster.call(cls.fleet.ports["router"], "GET", "/admin/status").json
 
     def ask(self, messages, **headers):
         body = {"model": vllm.NAME, "max_tokens": 4, "temperature": 0, "messages": messages}
@@ -59,7 +59,7 @@ class VllmTest(unittest.TestCase):
     def decision(self, reply):
         """The last decision of that request, as explain tells it."""
         wanted = reply.headers["x-ember-request-id"]
-        return cluster.call(self.fleet.ports["router"], "GET", f"/ember/explain?id={wanted}").json["requests"][0]["decisions"][-1]
+        return cluster.call(self.fleet.ports["router"], "GET", f"/admin/explain?id={wanted}").json["requests"][0]["decisions"][-1]
 
     def local_tokens(self, reply, replica):
         return next(c["local_tokens"] for c in self.decision(reply)["candidates"] if c["replica"] == replica)

@@ -39,6 +39,7 @@ class EngineModel {
   std::string Remove(const Tokens& prompt, size_t from = 0);
   std::string Clear();
 
+  size_t blocks() const { return held_.size(); }
   // Tokens of the longest unbroken prefix that is held.
   size_t Held(const Tokens& prompt) const;
 
