@@ -1,11 +1,11 @@
-// Several routers in front of one fleet: each builds the same picture from the same events, one that
-// starts late catches up, and together they choose as one of them would.
+// Several routers in front of one fleet: each builds the same picture from the same events, one
+// that starts late catches up, and together they choose as one of them would.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <thread>
 
 #include "tests/unit/router/router_fixture.h"
 #include "tests/unit/router_events/engine_model.h"
@@ -17,6 +17,8 @@ namespace {
 
 using Tokens = EngineModel::Tokens;
 
+constexpr auto kPrefill = std::chrono::microseconds(30);  // a token
+
 // An engine that has a prefix cache without end, counts what it finds there, and publishes what it
 // stores.
 class CachingReplica {
@@ -26,15 +28,16 @@ class CachingReplica {
           const auto prompt = nlohmann::json::parse(request.body)["prompt"].get<Tokens>();
           const std::lock_guard lock(mutex_);
           const size_t held = model_.Held(prompt);
+          // What computing costs: routers that saw none would find all replicas equal.
+          std::this_thread::sleep_for(kPrefill * (prompt.size() - held));
           publisher.Publish(model_.Store(prompt));
           cached_tokens += held;
           prompt_tokens += prompt.size();
-          const nlohmann::json reply = {
-              {"choices", nlohmann::json::array()},
-              {"usage",
-               {{"prompt_tokens", prompt.size()},
-                {"completion_tokens", 1},
-                {"prompt_tokens_details", {{"cached_tokens", held}}}}}};
+          const nlohmann::json reply = {{"choices", nlohmann::json::array()},
+                                        {"usage",
+                                         {{"prompt_tokens", prompt.size()},
+                                          {"completion_tokens", 1},
+                                          {"prompt_tokens_details", {{"cached_tokens", held}}}}}};
           peer.Send(JsonReply(200, reply.dump()));
         }) {}
 
@@ -114,9 +117,9 @@ class SeveralRouters : public testing::Test {
       cached += r->cached_tokens;
       prompt += r->prompt_tokens;
     }
-    const auto most = std::max_element(sent_.begin(), sent_.end(), [](const auto& a, const auto& b) {
-      return a.second < b.second;
-    });
+    const auto most =
+        std::max_element(sent_.begin(), sent_.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     return {static_cast<double>(cached) / static_cast<double>(prompt),
             static_cast<double>(most->second) * kReplicas / (conversations * turns)};
   }
