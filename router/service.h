@@ -98,7 +98,7 @@ class Service {
 
   ServiceOptions options_;
   const TimePoint started_;
-  SystemRandom random_;
+  BatchedRandom random_;
   MetricsRegistry registry_;
   http::HttpLoop loop_;
   http::UpstreamPool pool_;

@@ -2,22 +2,26 @@
 
 #include <sys/random.h>
 
-#include <array>
 #include <utility>
 
 namespace ember {
 
 uint64_t SystemRandom::Next() {
-  // As many as one call gives that can't be short: the system call costs more than all else here.
-  thread_local std::array<uint64_t, 32> drawn;
-  thread_local size_t used = drawn.size();
-  if (used == drawn.size()) {
-    const ssize_t n = getrandom(drawn.data(), sizeof drawn, 0);
-    EMBER_CHECK(n == sizeof drawn,
+  uint64_t v = 0;
+  const ssize_t n = getrandom(&v, sizeof v, 0);
+  EMBER_CHECK(n == sizeof v,
+              "getrandom of 8 bytes cannot be short once the kernel's pool is ready");
+  return v;
+}
+
+uint64_t BatchedRandom::Next() {
+  if (used_ == drawn_.size()) {
+    const ssize_t n = getrandom(drawn_.data(), sizeof drawn_, 0);
+    EMBER_CHECK(n == sizeof drawn_,
                 "getrandom of 256 bytes cannot be short once the kernel's pool is ready");
-    used = 0;
+    used_ = 0;
   }
-  return std::exchange(drawn[used++], 0);
+  return std::exchange(drawn_[used_++], 0);
 }
 
 uint64_t SeededRandom::Next() {

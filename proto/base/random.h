@@ -2,6 +2,8 @@
 // Code that decides takes a RandomSource, so that a simulation can seed it.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "proto/base/bytes.h"
@@ -18,6 +20,17 @@ class RandomSource {
 class SystemRandom final : public RandomSource {
  public:
   uint64_t Next() override;
+};
+
+// The same, drawn 32 at a time, for who asks often: the system call costs more than a request's
+// other steps. One thread, and not in a process that forks, whose halves would draw the same.
+class BatchedRandom final : public RandomSource {
+ public:
+  uint64_t Next() override;
+
+ private:
+  std::array<uint64_t, 32> drawn_;
+  size_t used_ = drawn_.size();
 };
 
 // SplitMix64 (Steele, Lea, Flood 2014): reproducible, not secret. One thread.
