@@ -59,10 +59,10 @@ class VllmTest(unittest.TestCase):
     def decision(self, reply):
         """The last decision of that request, as explain tells it."""
         wanted = reply.headers["x-ember-request-id"]
-        return cluster.call(self.fleet.ports["router"], "GET", f"/admin/explain?id={wanted}").json["requests"][0]["decisions"][-1]
+        return cluster.call(self.fleet.ports["router"], "GET", f"/admin/explain?id={wanted}").json["requests"][0]["attempts"][-1]
 
     def local_tokens(self, reply, replica):
-        return next(c["local_tokens"] for c in self.decision(reply)["candidates"] if c["replica"] == replica)
+        return next(c["device_tokens"] for c in self.decision(reply)["candidates"] if c["replica"] == replica)
 
     def blocks(self, replica):
         return next(r["blocks_held"] for r in self.status()["replicas"] if r["id"] == replica)
