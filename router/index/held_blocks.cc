@@ -38,11 +38,13 @@ uint32_t HeldBlocks::Find(const BlockHash& hash, uint32_t previous) const {
   return by_hash_.Find(mix_(hash), [&](uint32_t node) { return nodes_[node].hash == hash; });
 }
 
-size_t HeldBlocks::RunBeside(uint32_t node, std::span<const BlockHash> following) const {
+size_t HeldBlocks::RunBeside(uint32_t node, uint32_t set,
+                             std::span<const BlockHash> following) const {
+  // It went a moment ago. The hashes of free nodes must not be read: they may be written.
+  if (set == 0) return 0;
   // Within the chunk; the first node of the next is found as any other.
   const size_t most = std::min<size_t>(following.size(), nodes_.LeftInChunk(node));
   const BlockNode* first = &nodes_[node];
-  const uint32_t set = first->set.load(std::memory_order_acquire);
   const auto now = static_cast<uint16_t>(now_.load(std::memory_order_relaxed) + 1);
   size_t run = 0;
   for (; run < most; ++run) {

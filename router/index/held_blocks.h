@@ -32,9 +32,9 @@ class HeldBlocks {
   // The block's node, 0: it is not there. `previous` is the node of the block before it, if there
   // is one: blocks stored together lie beside each other.
   uint32_t Find(const BlockHash& hash, uint32_t previous) const;
-  // How many of the blocks that follow it in a chain lie beside the node and have its holders. They
-  // count as used.
-  size_t RunBeside(uint32_t node, std::span<const BlockHash> following) const;
+  // How many of the blocks that follow it in a chain lie beside the node and have these holders,
+  // which the caller read of it. They count as used.
+  size_t RunBeside(uint32_t node, uint32_t set, std::span<const BlockHash> following) const;
   // Two steps of bringing what Find will read of a block that lies elsewhere.
   void FetchLine(const BlockHash& hash) const { by_hash_.FetchLine(mix_(hash)); }
   void FetchItem(const BlockHash& hash) const { by_hash_.FetchItem(mix_(hash)); }

@@ -122,7 +122,7 @@ PrefixLookup PrefixIndex::Lookup(std::span<const BlockHash> chain,
     ++block;
     if (node != 0) {
       blocks_.MarkUsed(node);
-      const size_t run = blocks_.RunBeside(node, chain.subspan(block));
+      const size_t run = blocks_.RunBeside(node, set, chain.subspan(block));
       node += static_cast<uint32_t>(run);
       block += run;
       if (run > 0) scattered = 0;
