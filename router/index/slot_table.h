@@ -69,10 +69,11 @@ class SlotTable {
     if ((counts_[p].filled + 1) * kFullDenominator <= slots * kFullNumerator) return true;
     return Rebuild(p) || counts_[p].filled < slots;
   }
-  // After Prepare.
+  // After Prepare; without a slot if that found no memory for the first of them.
   template <typename Match>
   Place Locate(uint64_t hash, const Match& match) const {
-    return Search(parts_[PartOf(hash)].load(std::memory_order_relaxed), hash, match);
+    const uintptr_t part = parts_[PartOf(hash)].load(std::memory_order_relaxed);
+    return part == 0 ? Place{} : Search(part, hash, match);
   }
   void Insert(Place place, uint64_t hash, uint32_t item) {
     Counts& counts = counts_[PartOf(hash)];

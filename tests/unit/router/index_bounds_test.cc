@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "router/index/memory_budget.h"
+#include "router/index/slot_table.h"
 #include "tests/unit/router/index_fixture.h"
 #include "tests/unit/support/sanitized.h"
 
@@ -72,6 +74,19 @@ TEST(IndexBounds, AChainThatIsLargerThanAllMemoryIsCutShort) {
   EXPECT_LE(index.bytes(), kSmallIndex.max_bytes);
   StoreChain(index, 1, NumberedChain(2, 500));
   EXPECT_EQ(index.Lookup(NumberedChain(2, 500)).Of(1).device_blocks, 500u) << "it goes on";
+}
+
+TEST(SlotTable, WithoutMemoryThereIsNeitherAnItemNorAPlace) {
+  struct Numbers {
+    uint64_t HashOf(uint32_t n) const { return n; }
+    void Fetch(uint32_t) const {}
+  };
+  MemoryBudget budget(16);
+  SlotTable<Numbers> table({}, 100, budget, nullptr);
+  EXPECT_FALSE(table.Prepare(5));
+  const auto place = table.Locate(5, [](uint32_t) { return true; });
+  EXPECT_EQ(place.item, 0u);
+  EXPECT_EQ(place.slot, nullptr);
 }
 
 TEST(IndexBounds, NoKindOfReportGetsPastTheCap) {
