@@ -62,9 +62,10 @@ std::vector<BlockHash> PresumedCache::Contradict(std::span<const Use> before, si
   return gone;
 }
 
-void PresumedCache::Clear() {
-  nodes_.clear();
-  index_.clear();
+std::vector<BlockHash> PresumedCache::TakeAll() {
+  std::vector<BlockHash> gone;
+  while (!nodes_.empty()) DropOldest(&gone);
+  return gone;
 }
 
 void PresumedCache::DropOldest(std::vector<BlockHash>* gone) {

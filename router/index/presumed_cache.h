@@ -41,8 +41,8 @@ class PresumedCache {
   // The engine had only the first `found` blocks of the chain that Add returned `before` for.
   // Returns what is therefore gone as well.
   std::vector<BlockHash> Contradict(std::span<const Use> before, size_t found);
-  // Everything is gone.
-  void Clear();
+  // Everything is gone; returns what was held.
+  std::vector<BlockHash> TakeAll();
 
   size_t blocks() const { return nodes_.size(); }
   size_t capacity() const { return capacity_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstring>
 
 #include "proto/base/checksum.h"
@@ -74,6 +75,7 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
   input->prompt_tokens = prompt.token_count;
   std::optional<KeySpace> ours;
   std::array<Candidate*, kMaxHolders> by_holder{};
+  std::bitset<kMaxHolders> named_by_events;
   struct Space {
     const std::vector<BlockHash>* chain;
     uint32_t tokens_per_block;
@@ -82,11 +84,14 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
   std::vector<Space> spaces;  // each looked up once: in most fleets there is one
   for (Candidate& c : *candidates) {
     ReplicaSet::Member& member = replicas_.at(c.number);
+    const bool by_events = NamingOf(member, prompt) == Naming::kEvents;
+    if (by_events) DropPresumed(member.holder);
     if (member.holder < kMaxHolders) {
       by_holder[member.holder] = &c;
+      named_by_events[member.holder] = by_events;
       member.view.cache.held_tokens = HeldTokens(member);
     }
-    if (NamingOf(member, prompt) == Naming::kEvents) continue;
+    if (by_events) continue;
     const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
     const bool known = std::any_of(spaces.begin(), spaces.end(),
                                    [&](const Space& s) { return s.chain == &chain; });
@@ -100,7 +105,7 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
         index_.Lookup(*space.chain, space.stored ? BlocksPerSegment(space.tokens_per_block) : 1);
     for (const HolderMatch& held : found.holders) {
       Candidate* c = by_holder[held.holder];
-      if (c == nullptr || !scope.replicas) continue;
+      if (c == nullptr || named_by_events[held.holder] || !scope.replicas) continue;
       c->match.device_tokens = TokensOf(held.device_blocks, space.tokens_per_block, prompt);
       c->match.any_tier_tokens = TokensOf(held.any_tier_blocks, space.tokens_per_block, prompt);
     }
@@ -124,6 +129,7 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
   const ReplicaSet::Member& member = replicas_.at(replica);
   Presumed presumed{.holder = member.holder};
   if (NamingOf(member, prompt) == Naming::kEvents) {
+    DropPresumed(member.holder);
     for (const GroupMatch& held : events_->Match(prompt)) {
       if (held.holder != member.holder) continue;
       presumed.promise = events_->MakePromise(member.holder, held.device_tokens);
@@ -154,6 +160,15 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
   }
   presumed.before = std::move(change.before);
   return presumed;
+}
+
+void PrefixMatcher::DropPresumed(HolderId holder) {
+  const auto cache = presumed_.find(holder);
+  if (cache == presumed_.end()) return;
+  for (const BlockHash& hash : cache->second.TakeAll()) {
+    index_.RemoveBlock(holder, HolderTier::kDevice, hash);
+  }
+  presumed_.erase(cache);
 }
 
 void PrefixMatcher::Settle(const Presumed& presumed, std::optional<uint64_t> cached) {

@@ -59,6 +59,9 @@ class PrefixMatcher {
   // By which names a replica's blocks go, for one prompt.
   enum class Naming : uint8_t { kAgent, kEvents, kOurs };
   Naming NamingOf(const ReplicaSet::Member& member, const TokenizedPrompt& prompt) const;
+  // The replica's events are whole now, and know better: what was presumed under our own names
+  // would stay for ever, since no event takes it away.
+  void DropPresumed(HolderId holder);
   uint64_t HeldTokens(const ReplicaSet::Member& member) const;
   KeySpace OurSpace(const TokenizedPrompt& prompt) const;
   // `ours`: OurSpace of the prompt, once it was needed.

@@ -198,5 +198,37 @@ TEST_F(PrefixMatcherTest, AReplicaThatPublishesEventsHasWhatTheySay) {
   EXPECT_EQ(held(), 0u) << "replies contradict";
 }
 
+TEST_F(PrefixMatcherTest, OnceEventsAreWholeNothingCountsThatWasPresumedBefore) {
+  MetricsRegistry registry;
+  EventMetrics metrics(registry);
+  EventFeed events(index, random, metrics);
+  PrefixMatcher with_events(replicas, index, random, &events);
+  const TokenizedPrompt prompt = Prompt(0, 640);
+  const auto held = [&] {
+    std::vector<Candidate> candidates;
+    for (const ReplicaNumber n : replicas.numbers()) {
+      candidates.push_back({.replica = &replicas.at(n).view, .match = {}, .number = n});
+    }
+    PolicyInput in;
+    with_events.Match(prompt, {}, &candidates, &in);
+    return Tokens{candidates[0].match.device_tokens, candidates[1].match.device_tokens};
+  };
+  const HolderId holder = replicas.at(0).holder;
+  events.AddSource(1, {.id = "a", .model = "", .holders = {holder}}, 0);
+  KvStored stored{.block_size = 16, .keys = {EngineKey{1}, EngineKey{2}}};
+  stored.tokens.assign(prompt.tokens.begin(), prompt.tokens.begin() + 32);
+  events.OnStored(1, std::nullopt, stored);
+  // Replica 1 stays one that reports nothing, so that our own names are looked up on.
+  const auto early = with_events.Presume(0, prompt);
+  with_events.Presume(1, prompt);
+  EXPECT_EQ(held(), (Tokens{640, 640}));
+  EXPECT_EQ(index.blocks_held(holder), 12u);
+  events.OnTrusted(1);
+  EXPECT_EQ(held(), (Tokens{32, 640}));
+  EXPECT_EQ(index.blocks_held(holder), 2u) << "what it told of";
+  with_events.Settle(early, 0);
+  EXPECT_EQ(held(), (Tokens{32, 640}));
+}
+
 }  // namespace
 }  // namespace ember::router
