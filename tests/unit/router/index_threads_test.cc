@@ -26,6 +26,7 @@ void WhileReading(const Read& read, const Write& write) {
       do {
         read(t, random);
         begun.fetch_add(1);
+        std::this_thread::yield();  // on few cores the writer would wait for all of them
       } while (!stop.load());
     });
   }
@@ -65,7 +66,7 @@ TEST(IndexThreads, LookupsSeeOnlyWhatIsTrueWhileEventsStorm) {  // A18
     const GroupChain groups[] = {{kept, 16, 0}, {kept, 16, 64}};
     if (t % 8 == 0 && index.LookupGroups(groups).front().device_tokens != 3200) ++wrong;
   };
-  const int steps = EMBER_TEST_SANITIZED ? 100 : 2000;
+  const int steps = EMBER_TEST_SANITIZED ? 50 : 2000;
   WhileReading(read, [&] {
     SeededRandom random(77);
     for (int step = 0; step < steps; ++step) {
