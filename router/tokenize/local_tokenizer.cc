@@ -135,11 +135,13 @@ asio::awaitable<PromptReason> LocalTokenizer::Encode(Work* work) {
   const ModelTokenizer& tokenizer = *work->tokenizer;
   const TextWalk walk(work->root(), work->pieces);
   KnownText& known = work->known;
-  if (tokenizer.cuts() == 0 && cache_.Find(walk.whole(), &known)) {
+  const bool cuts = tokenizer.cuts() != 0;
+  if (!cuts && cache_.Find(walk.whole(), &known)) {
     known_bytes_.Add(walk.bytes());
     co_return PromptReason::kNone;
   }
-  const size_t stretch = cache_.FindStretch(walk, &known);
+  // What is remembered whole may bear the name of a stretch, but is no beginning of any text.
+  const size_t stretch = cuts ? cache_.FindStretch(walk, &known) : 0;
   const std::vector<TextSpan> spans = walk.SpansAfter(stretch);
   const std::span<const TextSpan> rest = std::span(spans).subspan(cache_.FindStep(spans, &known));
   size_t bytes = 0;
@@ -165,10 +167,10 @@ asio::awaitable<PromptReason> LocalTokenizer::Encode(Work* work) {
   }
   work->literal_found = found.literal_found;
   if (found.reason != PromptReason::kNone || found.literal_found) co_return found.reason;
-  if (tokenizer.cuts() == 0) {
-    cache_.PutWhole(walk.whole(), std::move(found.tail), &known);
-  } else {
+  if (cuts) {
     work->tail = std::move(found.tail);
+  } else {
+    cache_.PutWhole(walk.whole(), std::move(found.tail), &known);
   }
   co_return PromptReason::kNone;
 }

@@ -11,6 +11,7 @@
 
 #include "proto/base/random.h"
 #include "router/tokenize/cut_points.h"
+#include "router/tokenize/text_walk.h"
 #include "tests/unit/router_tokenize/model_folder.h"
 
 namespace ember::router {
@@ -216,6 +217,25 @@ TEST_P(EveryKind, ChatsThatGrowHaveTheTokensOfTheirWholeTexts) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, testing::ValuesIn(ModelKinds()),
                          [](const auto& info) { return info.param.name; });
+
+// Remembered whole, a text of one stretch bears the name of every text's first stretch.
+TEST_F(LocalTokenizerTest, ATextThatMayNotBeCutIsNoBeginningOfALongerOne) {
+  const auto tokenizer = ModelFolder(KindNamed("sentencepiece")).Load();
+  ASSERT_EQ(tokenizer->cuts(), 0u);
+  Use(tokenizer);
+  std::string text;
+  while (text.size() < TextWalk::kStretch) text += " the";
+  text.resize(TextWalk::kStretch);
+  for (const std::string& prompt : {text, text + "word and more", text}) {
+    std::vector<TokenId> whole = tokenizer->before();
+    ASSERT_EQ(tokenizer->Encode(prompt, &whole, true), PromptReason::kNone);
+    whole.insert(whole.end(), tokenizer->after().begin(), tokenizer->after().end());
+    const ordered_json body = {{"model", "m"}, {"prompt", prompt}};
+    const LocalTokenizer::Answer answer = Ask("/v1/completions", body.dump());
+    ASSERT_EQ(answer.reason, PromptReason::kNone);
+    EXPECT_EQ(answer.prompt->AllTokens(), whole) << prompt.size();
+  }
+}
 
 TEST_F(LocalTokenizerTest, SmolLm2sChatsHaveTheTokensOfTheirWholeTexts) {
   const std::string folder = SmolLm2Folder();
