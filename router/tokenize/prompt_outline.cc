@@ -35,6 +35,9 @@ constexpr std::array<std::string_view, 2> kTextKeys = {"content", "text"};
 // Under these a text is printed as JSON, or read as such.
 constexpr std::array<std::string_view, 5> kPrintedKeys = {"tool_calls", "function", "arguments",
                                                           "input", "tools"};
+// Templates print these at any length, but look into them, so that they are no slots.
+constexpr std::array<std::string_view, 6> kWrittenKeys = {
+    "reasoning", "reasoning_content", "thinking", "output", "arguments", "refusal"};
 constexpr std::array<std::string_view, 9> kChatMembers = {"tools",
                                                           "documents",
                                                           "add_generation_prompt",
@@ -206,7 +209,7 @@ class OutlineReader {
     const bool alone = level == 0 || (level == 1 && key == "system");
     const bool may = alone ? (role & roles_) != 0 : IsOneOf(key, kTextKeys);
     if (!may && !alone && level > 1 && raw.size() > kLargeData && !IsOneOf(key, kTextKeys) &&
-        key != "reasoning" && key != "reasoning_content" && key != "thinking" && key != "output") {
+        !IsOneOf(key, kWrittenKeys)) {
       out_.request += "null";
       return true;
     }

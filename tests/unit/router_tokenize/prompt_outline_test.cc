@@ -80,6 +80,21 @@ TEST(PromptOutline, FormsOfCompletionsAndOtherApis) {  // D4
             (Slots{kLong, kLong}));
 }
 
+TEST(PromptOutline, LargeDataIsLeftOutButNothingThatAModelWrote) {
+  const std::string large(5000, 'y');
+  PromptOutline outline;
+  ASSERT_EQ(Read(PromptApi::kResponses,
+                 R"({"input":[{"type":"function_call","name":"f","arguments":")" + large +
+                     R"("},{"role":"assistant","content":[{"type":"refusal","refusal":")" + large +
+                     R"("}]},{"role":"user","content":[{"type":"input_image","image_url":")" +
+                     large + R"("}]}]})",
+                 &outline),
+            PromptReason::kNone);
+  EXPECT_NE(outline.request.find("\"arguments\":\"" + large), std::string::npos);
+  EXPECT_NE(outline.request.find("\"refusal\":\"" + large), std::string::npos);
+  EXPECT_NE(outline.request.find("\"image_url\":null"), std::string::npos);
+}
+
 TEST(PromptOutline, WhatIsNoPromptIsAReason) {  // D1, D5
   PromptOutline outline;
   const auto reason = [&](PromptApi api, const std::string& body) {
