@@ -35,7 +35,9 @@ void PromptCache::Clear() {
 
 size_t PromptCache::CostOf(const TokenizedPrompt& prompt) {
   constexpr size_t kOverhead = 256;  // map node, list node, control block
-  return kOverhead + prompt.chain.size() * sizeof(BlockHash);
+  // What it costs must never change: of chains that are made later, a guess.
+  constexpr size_t kTokenBytes = 2 * sizeof(TokenId);
+  return kOverhead + prompt.chain.size() * sizeof(BlockHash) + prompt.tokens.size() * kTokenBytes;
 }
 
 void PromptCache::Erase(std::map<Checksum, Entry>::iterator it) {
