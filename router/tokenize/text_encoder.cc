@@ -11,6 +11,8 @@ namespace {
 
 // A text without a cut for so long is remembered no more until there is one.
 constexpr size_t kMaxPending = 4096;
+// A text without a cut for so long costs the thread too much at once.
+constexpr size_t kMaxUncut = 256u << 10;
 // The clock is read this often.
 constexpr size_t kSpansBetweenLooks = 16;
 
@@ -34,6 +36,11 @@ EncodedText TextEncoder::Encode(std::span<const TextSpan> spans, TimePoint deadl
   EncodedText out;
   const bool cuts = tokenizer_.cuts() != 0;
   for (size_t i = 0; i < spans.size(); ++i) {
+    // The time may be up before the first: it waited for the thread.
+    if (i % kSpansBetweenLooks == 0 && SteadyNow() >= deadline) {
+      out.reason = PromptReason::kTimeout;
+      return out;
+    }
     out.reason = Add(spans[i]);
     out.literal_found = literal_found_;
     if (out.reason != PromptReason::kNone || literal_found_) return out;
@@ -42,10 +49,6 @@ EncodedText TextEncoder::Encode(std::span<const TextSpan> spans, TimePoint deadl
     if (out.reason != PromptReason::kNone) return out;
     if (pending_.size() <= kMaxPending) {
       out.places.push_back({i, std::exchange(tokens_, {}), pending_, last_of_slot_});
-    }
-    if (i % kSpansBetweenLooks == 0 && SteadyNow() >= deadline) {
-      out.reason = PromptReason::kTimeout;
-      return out;
     }
   }
   out.reason = tokenizer_.Encode(pending_, &tokens_);
@@ -58,14 +61,13 @@ PromptReason TextEncoder::Add(const TextSpan& span) {
   if (!span.raw) {
     pending_ += span.text;
     last_of_slot_.clear();
-    return PromptReason::kNone;
-  }
-  if (!Unescape(span.text, &pending_)) return PromptReason::kInvalid;
-  if (longest_literal_ > 0) {
+  } else if (!Unescape(span.text, &pending_)) {
+    return PromptReason::kInvalid;
+  } else if (longest_literal_ > 0) {
     if (span.starts_piece) last_of_slot_.clear();
     literal_found_ = HasLiteral(std::string_view(pending_).substr(before));
   }
-  return PromptReason::kNone;
+  return pending_.size() > kMaxUncut ? PromptReason::kTooLarge : PromptReason::kNone;
 }
 
 bool TextEncoder::HasLiteral(std::string_view text) {
