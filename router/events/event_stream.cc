@@ -96,7 +96,6 @@ bool EventStream::TakeFirstAnswer(uint64_t sequence, ByteSpan payload, TimePoint
     }
     Begin(sequence, true);
     resync_at_.reset();
-    resync_pause_ = options_.first_resync;
   }
   purpose_ = Purpose::kGap;
   return true;
@@ -156,6 +155,8 @@ void EventStream::Tick(TimePoint now) {
       resync_at_.reset();
       failures_ = 0;
       Ask(Purpose::kJoin, now);
+    } else if (std::exchange(resync_wanted_, false) && !resync_at_) {
+      PlanResync(now);
     }
     return;
   }
@@ -172,8 +173,9 @@ std::optional<EventStream::Replay> EventStream::replay() const {
 }
 
 std::optional<TimePoint> EventStream::deadline() const {
-  if (phase_ == Phase::kLive) return resync_at_;
-  return deadline_;
+  if (phase_ != Phase::kLive) return deadline_;
+  if (resync_wanted_ && !resync_at_) return TimePoint();  // to be planned
+  return resync_at_;
 }
 
 void EventStream::Ask(Purpose purpose, TimePoint now) {
@@ -189,7 +191,15 @@ void EventStream::Ask(Purpose purpose, TimePoint now) {
   metrics_.replays.Add();
 }
 
-void EventStream::FinishReplay() { phase_ = Phase::kLive; }
+void EventStream::FinishReplay() {
+  phase_ = Phase::kLive;
+  if (!resync_wanted_ && !resync_at_) resync_pause_ = options_.first_resync;
+}
+
+void EventStream::PlanResync(TimePoint now) {
+  resync_at_ = now + resync_pause_;
+  resync_pause_ = std::min(2 * resync_pause_, options_.longest_resync);
+}
 
 void EventStream::Settle(TimePoint now) {
   DrainHeld();
@@ -219,8 +229,7 @@ void EventStream::GiveUp(const Status& why, TimePoint now) {
     }
     DrainHeld();
   }
-  resync_at_ = now + resync_pause_;
-  resync_pause_ = std::min(2 * resync_pause_, options_.longest_resync);
+  PlanResync(now);
 }
 
 void EventStream::Restart(const Status& why) {
@@ -283,12 +292,15 @@ void EventStream::ApplyOrLose(uint64_t sequence, ByteSpan payload, bool live) {
 
 void EventStream::Lose(const Status& why) {
   metrics_.losses.Add();
+  resync_wanted_ = options_.has_replay;
   sink_.OnLost(why);
 }
 
 void EventStream::Begin(uint64_t sequence, bool trusted) {
   next_ = sequence;
-  if (trusted) sink_.OnTrusted();
+  if (!trusted) return;
+  resync_wanted_ = false;
+  sink_.OnTrusted();
 }
 
 }  // namespace ember::router

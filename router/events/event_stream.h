@@ -22,7 +22,7 @@ struct EventStreamOptions {
   Duration stall = seconds(15);              // between two messages of a replay
   Duration first_pause = milliseconds(250);  // before a failed replay is asked for again; doubles
   int attempts = 3;                          // that bring nothing
-  Duration first_resync = seconds(30);       // after a replay was given up; doubles
+  Duration first_resync = seconds(30);       // after a loss that a replay may make good; doubles
   Duration longest_resync = seconds(600);
   size_t max_held_bytes = 16u << 20;  // live messages held while a replay runs
   size_t max_held = 8192;
@@ -82,6 +82,7 @@ class EventStream {
 
   void Ask(Purpose purpose, TimePoint now);
   void FinishReplay();
+  void PlanResync(TimePoint now);
   // True: go on with the message. False: it was dealt with.
   bool TakeFirstAnswer(uint64_t sequence, ByteSpan payload, TimePoint now);
   void GiveUp(const Status& why, TimePoint now);
@@ -121,12 +122,13 @@ class EventStream {
   Purpose purpose_ = Purpose::kJoin;
   uint64_t replays_ = 0;
   uint64_t asked_from_ = 0;
-  bool answered_ = false;     // this attempt, by any message
-  bool progressed_ = false;   // this attempt, by a batch that was applied
-  bool had_target_ = false;   // something later was held already when it was asked for
-  bool reconnected_ = false;  // what this replay brings was lost with the connection
-  int failures_ = 0;          // attempts without progress
-  TimePoint deadline_{};      // of the phase
+  bool answered_ = false;       // this attempt, by any message
+  bool progressed_ = false;     // this attempt, by a batch that was applied
+  bool had_target_ = false;     // something later was held already when it was asked for
+  bool reconnected_ = false;    // what this replay brings was lost with the connection
+  int failures_ = 0;            // attempts without progress
+  TimePoint deadline_{};        // of the phase
+  bool resync_wanted_ = false;  // something was lost since, and a replay may bring all of it back
   std::optional<TimePoint> resync_at_;
   Duration resync_pause_;
 };

@@ -329,6 +329,39 @@ TEST_F(EventStreamTest, ABatchThatCantBeReadIsAskedForOnce) {
   EXPECT_EQ(metrics_.gaps.value(), 2u);
 }
 
+// All that can be had is asked for later, ever more seldom while it has the batch.
+TEST_F(EventStreamTest, AStreamWithABatchThatCantBeReadIsTrustedAgainOnceItIsGone) {
+  const auto garbage = [this](auto take, uint64_t n) {
+    (stream_.*take)(n, AsBytes("\xc1garbage"), now_);
+  };
+  Follow(0);
+  garbage(&EventStream::OnLive, 1);
+  garbage(&EventStream::OnReplayed, 1);
+  End();
+  EXPECT_THAT(Heard(), ElementsAre("lost"));
+  for (const int times : {1, 2}) {
+    ASSERT_TRUE(stream_.deadline());
+    Pass(Duration());
+    ASSERT_EQ(*stream_.deadline() - now_, times * options_.first_resync);
+    Pass(times * options_.first_resync - seconds(1));
+    EXPECT_EQ(Asked(), -1);
+    Pass(seconds(1));
+    ASSERT_EQ(Asked(), 0);
+    Replay(0);
+    garbage(&EventStream::OnReplayed, 1);
+    End();
+    EXPECT_THAT(Heard(), ElementsAre("lost", "trusted", "0", "lost"));
+  }
+  Live(2);
+  Pass(Duration());
+  Pass(4 * options_.first_resync);
+  ASSERT_EQ(Asked(), 0);
+  Replay(2);
+  End();
+  EXPECT_THAT(Heard(), ElementsAre("2", "lost", "trusted", "2"));
+  EXPECT_FALSE(stream_.deadline());
+}
+
 TEST_F(EventStreamTest, WhatWaitsForAReplayIsBounded) {
   Follow(0);
   for (uint64_t n = 2; n < 2 + 2 * options_.max_held; ++n) Live(n);
