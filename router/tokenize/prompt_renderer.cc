@@ -36,12 +36,12 @@ Checksum PromptRenderer::NameOf(const Checksum& root, const ModelTokenizer& toke
                                 PromptApi api, const PromptOutline& outline) const {
   struct {
     Checksum root, request;
-    int64_t hour;
+    int64_t minute;
     uint64_t slots;
     uint64_t api;
   } message{root, secret_.Of(AsBytes(outline.request)), 0, outline.slots.size(),
             static_cast<uint64_t>(api)};
-  if (tokenizer.template_uses_time()) message.hour = std::time(nullptr) / 3600;
+  if (tokenizer.template_uses_time()) message.minute = std::time(nullptr) / 60;
   return secret_.Of(std::as_bytes(std::span(&message, 1)));
 }
 
