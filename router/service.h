@@ -61,7 +61,7 @@ struct ServiceOptions {
 
 class Service {
  public:
-  // `agents` is asked on the loop thread and must outlive Stop.
+  // `agents` is asked on the loop thread, and must outlive Drain.
   Service(ServiceOptions options, AgentClient& agents);
   ~Service() { Stop(Duration::zero()); }
 
