@@ -11,6 +11,7 @@
 
 #include "proto/base/random.h"
 #include "router/tokenize/cut_points.h"
+#include "router/tokenize/text_encoder.h"
 #include "router/tokenize/text_walk.h"
 #include "tests/unit/router_tokenize/model_folder.h"
 
@@ -235,6 +236,23 @@ TEST_F(LocalTokenizerTest, ATextThatMayNotBeCutIsNoBeginningOfALongerOne) {
     ASSERT_EQ(answer.reason, PromptReason::kNone);
     EXPECT_EQ(answer.prompt->AllTokens(), whole) << prompt.size();
   }
+}
+
+TEST(TextEncoder, GivesUpWhatWaitedTooLongOrCantBeCut) {
+  const auto tokenizer = ModelFolder(KindNamed("gpt4")).Load();
+  ASSERT_NE(tokenizer->cuts(), 0u);
+  const auto reason = [&](const std::string& text, TimePoint deadline) {
+    const PromptPiece piece{text, true};
+    const TextWalk walk({}, std::span(&piece, 1));
+    return TextEncoder(*tokenizer, {}, {}, false).Encode(walk.SpansAfter(0), deadline).reason;
+  };
+  const TimePoint later = std::chrono::steady_clock::now() + seconds(60);
+  EXPECT_EQ(reason("word", TimePoint()), PromptReason::kTimeout);
+  EXPECT_EQ(reason("word", later), PromptReason::kNone);
+  EXPECT_EQ(reason(std::string(300'000, 'a'), later), PromptReason::kTooLarge);
+  std::string words;
+  while (words.size() < 300'000) words += " word";
+  EXPECT_EQ(reason(words, later), PromptReason::kNone);
 }
 
 TEST_F(LocalTokenizerTest, SmolLm2sChatsHaveTheTokensOfTheirWholeTexts) {
