@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "router/tokenize/json_text.h"
 #include "router/tokenize/prompt_renderer.h"
@@ -16,9 +17,18 @@ constexpr std::string_view kTexts[] = {
     R"(  Blank at both ends, "quoted", <tag> & </tag>, {{ x }} {% y %}, C:\\dir\tTab, 100 % \u00e9\u4f60\ud83d\ude00.  \n)",
     R"(Lines\nof\n\n  text\r\nwith UPPER and lower CASE, 'single', numbers 1234567890 and | pipes | in | it.\n\n)",
     R"(1. [link](http://a.b/c?d=e&f=g) `code` ```\nblock\n``` ***** ----- _____ ,,,,, ;;;;; ::::: !!!!! ?????)"};
+// A template may cut off what is long.
+constexpr size_t kLongText = 4096;
 constexpr std::string_view kRoles[] = {"system", "user", "assistant", "tool"};
 constexpr std::string_view kTools =
     R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"x":{"type":"string"}}}}}])";
+
+std::vector<std::string> Texts() {
+  std::vector<std::string> texts(std::begin(kTexts), std::end(kTexts));
+  std::string& longest = texts.emplace_back();
+  while (longest.size() < kLongText) longest += kTexts[0];
+  return texts;
+}
 
 std::string Message(std::string_view role, std::string_view text, bool parts) {
   std::string out = "{\"role\":\"" + std::string(role) + "\",";
@@ -85,7 +95,7 @@ bool HasAny(const std::string& text, const ModelTokenizer& tokenizer) {
 
 bool PrintsAsItIs(const ModelTokenizer& tokenizer, size_t role) {
   int rendered = 0;
-  for (const std::string_view text : kTexts) {
+  for (const std::string& text : Texts()) {
     std::string meant;
     if (!Unescape(text, &meant) || HasAny(meant, tokenizer)) continue;
     for (int bits = 0; bits < 32; ++bits) {

@@ -97,6 +97,8 @@ impl Analysis {
     fn expr(&mut self, expr: &Expr) {
         match expr {
             Expr::Slice(s) => {
+                // Part of a text depends on all of it.
+                self.opaque |= is_content(&s.expr);
                 self.expr(&s.expr);
                 [&s.start, &s.stop, &s.step].into_iter().flatten().for_each(|e| self.expr(e));
             }
@@ -225,7 +227,8 @@ impl Analysis {
             // Nearly every text has white space inside. An empty string is in all of them alike.
             self.opaque |= !text.is_empty() || method == "split" || method == "replace";
         } else {
-            self.literals.insert(text.to_owned());
+            // White space at a text's ends is kept beside it, so the literal may lie across that border.
+            self.literals.insert(text.trim().to_owned());
         }
     }
 }
@@ -255,6 +258,9 @@ mod tests {
         assert!(analyse("{% for c in message['content'] %}{{ c }}{% endfor %}").wants_parts);
         assert!(analyse("{{ m.content.split('\\n')[0] }}").opaque);
         assert!(analyse("{{ m.content.split(x)[0] }}").opaque);
+        assert!(analyse("{{ m.content[:100] }}").opaque);
+        let found = analyse("{% if m.content.startswith('\\n<tool>\\n') %}x{% endif %}");
+        assert_eq!(found.literals.iter().map(String::as_str).collect::<Vec<_>>(), ["<tool>"]);
         assert!(analyse("{% if").opaque);
     }
 }
