@@ -113,7 +113,7 @@ class Cluster:
 
     def kill(self, name, sig=signal.SIGKILL):
         process = self.processes.pop(name)
-        if name in self.groups:
+        if process.poll() is None and name in self.groups:
             os.killpg(process.pid, sig)
         else:
             process.send_signal(sig)

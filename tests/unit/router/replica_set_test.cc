@@ -7,14 +7,14 @@
 namespace ember::router {
 namespace {
 
-TimePoint At(int ms) { return TimePoint() + milliseconds(ms); }
+TimePoint AtMs(int ms) { return TimePoint() + milliseconds(ms); }
 
 // A set of r1, r2, ...
 struct Set : ReplicaSet {
   explicit Set(int n) : ReplicaSet(HealthOptions()) {
     for (int i = 1; i <= n; ++i) EXPECT_TRUE(Add({.id = "r" + std::to_string(i)}).ok());
   }
-  void Probe(ReplicaNumber n, const Status& status = OkStatus(), TimePoint now = At(0)) {
+  void Probe(ReplicaNumber n, const Status& status = OkStatus(), TimePoint now = AtMs(0)) {
     ApplyProbe(*at(n).endpoint, status, now);
   }
   std::string_view State(ReplicaNumber n) const { return at(n).endpoint->state(); }
@@ -27,19 +27,19 @@ AgentReport Report(uint32_t running, uint64_t pending = 0, bool healthy = true) 
 
 TEST(ReplicaSet, OwnRequestsCountOnceUntilAndAfterAReportContainsThem) {
   Set set(2);
-  auto a = set.Start(0, 100, 0, At(0));
-  auto b = set.Start(0, 50, 0, At(95));
+  auto a = set.Start(0, 100, 0, AtMs(0));
+  auto b = set.Start(0, 50, 0, AtMs(95));
   EXPECT_EQ(set.at(0).view.in_flight, 2u);
   EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 150u);
   EXPECT_EQ(set.at(1).view.in_flight, 0u);
-  set.ApplyReport(0, Report(1, 80), At(100));  // can contain a, not b
+  set.ApplyReport(0, Report(1, 80), AtMs(100));  // can contain a, not b
   EXPECT_EQ(set.at(0).view.load.running, 1u);
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
   EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 50u);
   a = {};
   EXPECT_EQ(set.at(0).view.load.running, 0u) << "the report is older than the request's end";
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
-  set.ApplyReport(0, Report(1), At(200));
+  set.ApplyReport(0, Report(1), AtMs(200));
   EXPECT_EQ(set.at(0).view.in_flight, 0u);
   EXPECT_EQ(set.at(0).under_way(), 1u);
   b = {};
@@ -49,9 +49,9 @@ TEST(ReplicaSet, OwnRequestsCountOnceUntilAndAfterAReportContainsThem) {
 
 TEST(ReplicaSet, PrefillIsNoLongerAheadOfOthersOnceTheFirstTokenCame) {
   Set set(1);
-  auto a = set.Start(0, 100, 0, At(0));
-  a.PrefillDone(true, At(20));
-  a.PrefillDone(true, At(20));
+  auto a = set.Start(0, 100, 0, AtMs(0));
+  a.PrefillDone(true, AtMs(20));
+  a.PrefillDone(true, AtMs(20));
   EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 0u);
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
 }
@@ -59,8 +59,8 @@ TEST(ReplicaSet, PrefillIsNoLongerAheadOfOthersOnceTheFirstTokenCame) {
 TEST(ReplicaSet, WhenTheAgentIsLostAllOfOursCountAgain) {
   Set set(1);
   set.Probe(0);
-  auto a = set.Start(0, 100, 0, At(0));
-  set.ApplySnapshot(0, {.replica_id = "r1", .report = Report(3, 70), .model = "m"}, At(100));
+  auto a = set.Start(0, 100, 0, AtMs(0));
+  set.ApplySnapshot(0, {.replica_id = "r1", .report = Report(3, 70), .model = "m"}, AtMs(100));
   EXPECT_EQ(set.at(0).view.in_flight, 0u);
   EXPECT_EQ(set.at(0).endpoint->model, "m");
   EXPECT_TRUE(set.at(0).endpoint->agent_connected);
@@ -74,9 +74,9 @@ TEST(ReplicaSet, WhenTheAgentIsLostAllOfOursCountAgain) {
 TEST(ReplicaSet, FlightsMoveAndEndOnce) {
   Set set(1);
   {
-    auto a = set.Start(0, 1, 0, At(0));
+    auto a = set.Start(0, 1, 0, AtMs(0));
     ReplicaSet::Flight b = std::move(a);
-    ReplicaSet::Flight c = set.Start(0, 1, 0, At(1));
+    ReplicaSet::Flight c = set.Start(0, 1, 0, AtMs(1));
     c = std::move(b);
     EXPECT_EQ(set.at(0).under_way(), 1u);
   }
@@ -89,7 +89,7 @@ TEST(ReplicaSet, HealthDecidesWhoIsUsable) {
   EXPECT_EQ(set.usable_count(), 0u);
   set.Probe(1);
   EXPECT_EQ(set.usable_count(), 1u);
-  set.ApplyReport(1, Report(0, 0, false), At(1));
+  set.ApplyReport(1, Report(0, 0, false), AtMs(1));
   EXPECT_EQ(set.usable_count(), 0u);
   EXPECT_EQ(set.State(1), "ejected");
   set.ApplyLost(1);
@@ -142,18 +142,18 @@ TEST(ReplicaSet, ANumberIsNotGivenAgainBeforeItsLastRequestEnded) {
   Set set(2);
   Diary diary;
   set.AddListener(&diary);
-  auto flight = set.Start(0, 10, 0, At(0));
+  auto flight = set.Start(0, 10, 0, AtMs(0));
   const std::shared_ptr<Endpoint> old = set.at(0).endpoint;
   ASSERT_TRUE(set.Remove("r1").ok());
   EXPECT_EQ(diary.Take(), (Notes{"r1 gone", "r1 removed"}));
   ASSERT_TRUE(set.Add({.id = "r1"}).ok()) << "the id is free at once";
   EXPECT_EQ(set.Find("r1")->members, std::vector<ReplicaNumber>{2});
-  flight.PrefillDone(true, At(20));
+  flight.PrefillDone(true, AtMs(20));
   flight = {};
   EXPECT_EQ(diary.Take(), (Notes{"r1 added", "r1 freed"}));
   ASSERT_TRUE(set.Add({.id = "r3"}).ok());
   EXPECT_EQ(set.Find("r3")->members, std::vector<ReplicaNumber>{0});
-  set.ApplyProbe(*old, OkStatus(), At(1));  // a probe that was under way when it went
+  set.ApplyProbe(*old, OkStatus(), AtMs(1));  // a probe that was under way when it went
   EXPECT_FALSE(set.at(0).view.healthy);
 }
 
@@ -165,12 +165,12 @@ TEST(ReplicaSet, RanksAreMembersOfOneReplica) {
   EXPECT_EQ(set.at(0).view.rank, 4u);
   EXPECT_EQ(set.at(1).view.rank, 5u);
   EXPECT_EQ(set.at(2).view.rank, std::nullopt);
-  set.ApplyProbe(*set.at(1).endpoint, OkStatus(), At(0));
+  set.ApplyProbe(*set.at(1).endpoint, OkStatus(), AtMs(0));
   EXPECT_EQ(set.usable_count(), 2u) << "one server, one health";
   std::vector<ReplicaSet::Flight> flights;
   for (const ReplicaNumber n : {0u, 0u, 1u}) {
     EXPECT_TRUE(set.at(1).has_room());
-    flights.push_back(set.Start(n, 0, 0, At(0)));
+    flights.push_back(set.Start(n, 0, 0, AtMs(0)));
   }
   EXPECT_EQ(set.at(0).view.in_flight, 2u);
   EXPECT_FALSE(set.at(0).has_room()) << "the limit is the server's";
@@ -189,16 +189,16 @@ TEST(ReplicaSet, OnTrialItGetsFewRequestsAtOnceAndItsReturnIsTold) {
   set.AddListener(&diary);
   int rooms = 0;
   set.SetOnRoom([&] { ++rooms; });
-  set.ApplyConnectFailure(0, UnavailableError("refused"), At(10));
+  set.ApplyConnectFailure(0, UnavailableError("refused"), AtMs(10));
   EXPECT_EQ(rooms, 0);
-  set.Probe(0, OkStatus(), At(20));
+  set.Probe(0, OkStatus(), AtMs(20));
   EXPECT_EQ(diary.Take(), (Notes{"r1 ejected", "r1 readmitted", "r1 trial"}));
   EXPECT_EQ(rooms, 1) << "who waits may look again";
   std::vector<ReplicaSet::Flight> flights;
-  while (set.at(0).has_room()) flights.push_back(set.Start(0, 0, 0, At(20)));
+  while (set.at(0).has_room()) flights.push_back(set.Start(0, 0, 0, AtMs(20)));
   EXPECT_EQ(flights.size(), Health::kTrialRequests);
   for (auto& f : flights) {
-    set.ApplyReply(0, Health::Reply::kGood, "", At(30));
+    set.ApplyReply(0, Health::Reply::kGood, "", AtMs(30));
     f = {};
   }
   EXPECT_EQ(diary.Take(), Notes{"r1 up"});
@@ -209,7 +209,7 @@ TEST(ReplicaSet, TheLastUsableReplicaIsNotPutOutByWhatItSays) {
   set.Probe(0);
   set.Probe(1);
   for (const ReplicaNumber n : {0u, 1u}) {
-    for (int i = 0; i < 20; ++i) set.ApplyReply(n, Health::Reply::kServerError, "500", At(1));
+    for (int i = 0; i < 20; ++i) set.ApplyReply(n, Health::Reply::kServerError, "500", AtMs(1));
   }
   EXPECT_EQ(set.State(0), "ejected");
   EXPECT_EQ(set.State(1), "up") << "its errors are better answers than ours";
@@ -227,7 +227,7 @@ TEST(ReplicaSet, ComingAndGoingLeavesNothingBehind) {
   Set set(1);
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(set.Add({.id = "x", .ranks = 8}).ok());
-    auto flight = set.Start(set.Find("x")->members[i % 8], 0, 0, At(i));
+    auto flight = set.Start(set.Find("x")->members[i % 8], 0, 0, AtMs(i));
     ASSERT_TRUE(set.Remove("x").ok());
   }
   ASSERT_TRUE(set.Add({.id = "y"}).ok());
@@ -238,12 +238,12 @@ TEST(ReplicaSet, StreamsTeachThePrefillAndWholeRepliesDoNot) {
   ReplicaSet set{HealthOptions{}};
   ASSERT_TRUE(set.Add(*ReplicaConfig::Parse("x,http=127.0.0.1:1")).ok());
   const auto reply = [&](bool streamed, int at, int took) {
-    auto flight = set.Start(0, 1000, 300, At(at));
-    set.Describe(0, At(at));
+    auto flight = set.Start(0, 1000, 300, AtMs(at));
+    set.Describe(0, AtMs(at));
     EXPECT_EQ(set.at(0).view.backlog_ms, 300);
-    flight.PrefillDone(streamed, At(at + took));
-    flight.Learn({.prompt = 1000}, At(at + took));
-    set.Describe(0, At(at + took));
+    flight.PrefillDone(streamed, AtMs(at + took));
+    flight.Learn({.prompt = 1000}, AtMs(at + took));
+    set.Describe(0, AtMs(at + took));
     EXPECT_EQ(set.at(0).view.backlog_ms, 0);
   };
   for (int i = 0; i < 8; ++i) reply(false, 1000 * i, 900);
@@ -253,15 +253,15 @@ TEST(ReplicaSet, StreamsTeachThePrefillAndWholeRepliesDoNot) {
   EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 100, 1);
   // The agent's own fit wins, until the agent is lost; the default is none.
   AgentReport report{.healthy = true};
-  set.ApplyReport(0, report, At(9000));
-  set.Describe(0, At(9000));
+  set.ApplyReport(0, report, AtMs(9000));
+  set.Describe(0, AtMs(9000));
   EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 100, 1);
   report.prefill.linear_ms = 7;
-  set.ApplyReport(0, report, At(9000));
-  set.Describe(0, At(9000));
+  set.ApplyReport(0, report, AtMs(9000));
+  set.Describe(0, AtMs(9000));
   EXPECT_EQ(set.at(0).view.prefill.linear_ms, 7);
   set.ApplyLost(0);
-  set.Describe(0, At(9000));
+  set.Describe(0, AtMs(9000));
   EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 100, 1);
 }
 
