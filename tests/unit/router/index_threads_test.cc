@@ -66,10 +66,10 @@ TEST(IndexThreads, LookupsSeeOnlyWhatIsTrueWhileEventsStorm) {  // A18
     const GroupChain groups[] = {{kept, 16, 0}, {kept, 16, 64}};
     if (t % 8 == 0 && index.LookupGroups(groups).front().device_tokens != 3200) ++wrong;
   };
-  const int steps = EMBER_TEST_SANITIZED ? 50 : 2000;
+  constexpr int kSteps = 2000;
   WhileReading(read, [&] {
     SeededRandom random(77);
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
       const auto h = static_cast<HolderId>(1 + random.Next() % 7);
       const BlockChain& chain = own(h, random.Next());
       switch (random.Next() % 8) {
@@ -103,7 +103,7 @@ TEST(IndexThreads, LookupsAreTrueWhileMemoryIsShortAndTablesGrow) {
       if (match.holder != n % 4) ++wrong;
     }
   };
-  const uint64_t rounds = EMBER_TEST_SANITIZED ? 1000 : 10'000;
+  const uint64_t rounds = EMBER_TEST_SANITIZED ? 5000 : 10'000;
   WhileReading(read, [&] {
     for (uint64_t round = 0; round < rounds; ++round) {
       const uint64_t n = round % 4000;
