@@ -16,7 +16,9 @@ constexpr Duration kMaxLoadTimeout = seconds(5);
 // After that many restores in a row of which the engine used nothing, loading is pointless.
 constexpr int kMaxUnusedRestores = 3;
 
-double FillMsSince(TimePoint start) { return ToMilliseconds(std::chrono::steady_clock::now() - start); }
+double FillMsSince(TimePoint start) {
+  return ToMilliseconds(std::chrono::steady_clock::now() - start);
+}
 }  // namespace
 
 double SlotFiller::load_tokens_per_ms() const {
