@@ -57,11 +57,16 @@ int Run(const Config& config) {
   auto watchers = std::make_unique<AgentWatchers>(service.loop(), service.feed());
   service.AddListener(agents.get());
   service.AddListener(watchers.get());
-  if (const Status started = service.Start(); !started.ok()) return Fail(1, started);
+  // Listeners go before the service does, also where it did not start.
+  const auto give_up = [&](const Status& why) {
+    service.Drain(Duration::zero());
+    return Fail(1, why);
+  };
+  if (const Status started = service.Start(); !started.ok()) return give_up(started);
   std::unique_ptr<StatusService> status;
   if (config.grpc) {
     auto listening = StatusService::Listen(*config.grpc, [&] { return service.GetStatus(); });
-    if (!listening.ok()) return Fail(1, listening.status().WithContext("--grpc"));
+    if (!listening.ok()) return give_up(listening.status().WithContext("--grpc"));
     status = *std::move(listening);
   }
   std::vector<std::unique_ptr<StoreWatcher>> stores;

@@ -137,8 +137,9 @@ Status Service::OnLoop(std::function<Status()> work) {
 
 void Service::Drain(Duration grace) {
   if (admin_server_ != nullptr) admin_server_->Stop(Duration::zero());
-  if (std::exchange(following_, false)) {
-    // From here on the fleet stays as it is, so that listeners may go.
+  const bool was_following = std::exchange(following_, false);
+  if (was_following) {
+    // From here on the fleet stays as it is.
     const Status stopped = OnLoop([this] {
       if (fleet_file_ != nullptr) fleet_file_->Stop();
       if (fleet_dns_ != nullptr) fleet_dns_->Stop();
@@ -147,6 +148,13 @@ void Service::Drain(Duration grace) {
     if (!stopped.ok()) spdlog::warn("fleet: {}", stopped.ToString());
   }
   if (server_ != nullptr) server_->Stop(grace);
+  if (!was_following) return;
+  // Probes and requests that were cancelled just now still change replicas.
+  const Status dropped = OnLoop([this] {
+    replicas_.DropListeners();
+    return OkStatus();
+  });
+  if (!dropped.ok()) spdlog::warn("fleet: {}", dropped.ToString());
 }
 
 void Service::Stop(Duration grace) {

@@ -71,7 +71,7 @@ class Service {
   // HttpServer::Listen, Membership::Replace and FleetFile::Load.
   Status Start();
   // Stops accepting and lets requests in flight finish for up to `grace`, then cancels them. The
-  // loop goes on. Idempotent.
+  // loop goes on, but tells listeners nothing any more. Idempotent.
   void Drain(Duration grace);
   // Drain, and the loop ends. Idempotent.
   void Stop(Duration grace);

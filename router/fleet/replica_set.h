@@ -103,6 +103,8 @@ class ReplicaSet {
 
   // Listeners are told of what happens from now on, in the order of their addition.
   void AddListener(ReplicaListener* listener) { listeners_.push_back(listener); }
+  // Nobody is told of anything any more.
+  void DropListeners() { listeners_.clear(); }
   // Called when a request has ended or a member became usable: who waits for room may look again.
   void SetOnRoom(std::function<void()> on_room) { on_room_ = std::move(on_room); }
 

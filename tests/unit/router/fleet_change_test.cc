@@ -134,6 +134,33 @@ TEST(Drain, RequestsUnderWayEndWellAndTheReplicaIsThenLeftAlone) {
   EXPECT_EQ(slow.probes(), probes);
 }
 
+class CountingListener final : public ReplicaListener {
+ public:
+  void OnStateChanged(const Endpoint&) override { changes.fetch_add(1); }
+  std::atomic<int> changes{0};
+};
+
+TEST(Drain, OfTheRouterListenersMayGoAfterwardsThoughReplicasStillChange) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  FakeAgents agents;
+  ServiceOptions options;
+  options.router.default_policy = FindPolicy("round_robin");
+  options.health.probe_interval = milliseconds(10);
+  options.replicas.push_back({.id = "r1", .http = replica.origin()});
+  Service service(options, agents);
+  CountingListener listener;
+  service.AddListener(&listener);
+  ASSERT_TRUE(service.Start().ok());
+  const auto state = [&] { return service.GetStatus()->replicas.at(0).state; };
+  ASSERT_TRUE(Eventually([&] { return state() == "up"; }));
+  service.Drain(Duration::zero());
+  const int told = listener.changes;
+  EXPECT_GT(told, 0);
+  replica.SetHealth(503);
+  ASSERT_TRUE(Eventually([&] { return state() == "ejected"; }));
+  EXPECT_EQ(listener.changes, told);
+}
+
 TEST(Reload, AHundredSwapsUnderLoadLoseNoRequestAndLeaveNothingBehind) {  // D29
   FakeReplica a(Answering(JsonReply(200, "{}"))), b(Answering(JsonReply(200, "{}")));
   RouterFixture router({a.origin()}, AdminOnDoor);
