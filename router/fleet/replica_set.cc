@@ -112,19 +112,24 @@ ReplicaNumber ReplicaSet::FreeSlot() {
 template <typename F>
 void ReplicaSet::Change(Endpoint& endpoint, const F& change) {
   const std::string_view before = endpoint.state();
+  const Health::State health_before = endpoint.health.state();
+  const bool was_out = endpoint.health.ejection().has_value();
   change();
   const std::string_view after = endpoint.state();
-  if (before == after) return;
+  if (endpoint.removed && before == after) return;  // its numbers may be another's
   for (const ReplicaNumber n : endpoint.members) slots_[n]->view.healthy = endpoint.usable();
-  if (const auto reason = endpoint.health.ejection(); reason && after == "ejected") {
+  // Health goes on while a replica drains, though its state does not show it.
+  if (const auto reason = endpoint.health.ejection(); reason && !was_out) {
     ++endpoint.ejections[static_cast<size_t>(*reason)];
     if (*reason == Ejection::kHung && OthersUsable(endpoint)) {
       std::exchange(endpoint.given_up, std::make_shared<http::Cancellation>())->Cancel();
     }
   }
-  if (after == "trial" && before == "ejected") {
+  if (health_before == Health::State::kEjected &&
+      endpoint.health.state() == Health::State::kTrial) {
     for (ReplicaListener* l : listeners_) l->OnReadmitted(endpoint);
   }
+  if (before == after) return;
   for (ReplicaListener* l : listeners_) l->OnStateChanged(endpoint);
   if (endpoint.usable() && on_room_) on_room_();
 }

@@ -129,13 +129,40 @@ TEST(ReplicaSet, MembersComeDrainAndGoAndListenersAreTold) {
   EXPECT_FALSE(set.at(1).has_room());
   set.Probe(1, UnavailableError("x"));
   set.Probe(1);
-  EXPECT_EQ(diary.Take(), Notes{"r2 draining"}) << "drained is drained, whatever its probes say";
+  EXPECT_EQ(set.State(1), "draining") << "drained is drained, whatever its probes say";
+  EXPECT_EQ(diary.Take(), (Notes{"r2 draining", "r2 readmitted"}));
   EXPECT_EQ(set.size(), 2u);
   ASSERT_TRUE(set.Remove("r2").ok());
   EXPECT_EQ(diary.Take(), (Notes{"r2 gone", "r2 removed", "r2 freed"}));
   EXPECT_EQ(set.numbers(), std::vector<ReplicaNumber>{0});
   EXPECT_EQ(set.Remove("r2").code(), StatusCode::kNotFound);
   EXPECT_EQ(set.Drain("r2").code(), StatusCode::kNotFound);
+}
+
+TEST(ReplicaSet, WhatHappensToADrainingReplicaIsNotForgottenWhenItIsResumed) {
+  Set set(2);
+  set.Probe(0);
+  set.Probe(1);
+  Diary diary;
+  set.AddListener(&diary);
+  const Endpoint& endpoint = *set.at(1).endpoint;
+  const auto given_up = endpoint.given_up;
+  const auto ejections = [&](Ejection e) { return endpoint.ejections[static_cast<size_t>(e)]; };
+  ASSERT_TRUE(set.Drain("r2").ok());
+  for (int i = 0; i < 3; ++i) set.Probe(1, DeadlineError("slow"));
+  EXPECT_TRUE(given_up->cancelled()) << "its requests hang";
+  set.Probe(1);
+  EXPECT_FALSE(set.at(1).view.healthy);
+  ASSERT_TRUE(set.Resume("r2").ok());
+  EXPECT_TRUE(set.at(1).view.healthy);
+  EXPECT_EQ(diary.Take(), (Notes{"r2 draining", "r2 readmitted", "r2 trial"}))
+      << "it may be another process";
+  set.Probe(1, UnavailableError("x"));
+  ASSERT_TRUE(set.Drain("r2").ok());
+  ASSERT_TRUE(set.Resume("r2").ok());
+  EXPECT_EQ(set.State(1), "ejected");
+  EXPECT_EQ(ejections(Ejection::kHung), 1u);
+  EXPECT_EQ(ejections(Ejection::kProbe), 1u) << "once, not again for the resume";
 }
 
 TEST(ReplicaSet, ANumberIsNotGivenAgainBeforeItsLastRequestEnded) {
