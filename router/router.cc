@@ -141,8 +141,11 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
     if (options_.trust_tenant_header) tenant = request.headers.Get("x-ember-tenant").substr(0, 64);
     if (tenant.empty()) tenant = TenantDigest(request.headers);
     const TimePoint since = SteadyClock().Now();
+    // Who waits for one replica stands in a queue of its own, or many of them would hold back the
+    // tenant's others.
+    const std::string& pin = routing->options.pin;
     const Status waited =
-        co_await admission.Wait({.tenant = tenant,
+        co_await admission.Wait({.tenant = pin.empty() ? tenant : tenant + "\n" + pin,
                                  .bytes = request.body.size(),
                                  .may_go = [this, routing] { return AnyRoom(*routing); }},
                                 writer.gone());

@@ -132,17 +132,17 @@ TEST_F(QueueTest, AClientThatLeavesTheQueueIsNeverSentOn) {
   EXPECT_THAT(slow.Order(), testing::ElementsAre("first", "next"));
 }
 
-TEST_F(QueueTest, APinnedRequestWaitsForItsReplicaAndOthersPassIt) {
+TEST_F(QueueTest, PinnedRequestsWaitForTheirReplicaAndOthersPassThemHoweverManyTheyAre) {
   FakeReplica free(Answering(JsonReply(200, "{}")));
   RouterFixture router({slow.replica.origin(), free.origin()},
                        [](ServiceOptions& o) { o.replicas[0].max_concurrency = 1; });
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 40; ++i) {
     clients.push_back(router.Client());
     clients.back().Send(Post("{}", "x-ember-pin: r1\r\n"));
   }
-  ASSERT_TRUE(AwaitWaiting(router, 1));
+  ASSERT_TRUE(AwaitWaiting(router, 39));
   for (int i = 0; i < 4; ++i) EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "r2");
-  slow.Answer(2);
+  slow.Answer(40);
   for (TestSocket& client : clients) {
     EXPECT_EQ(client.ReadMessage().Field("x-ember-replica"), "r1");
   }
