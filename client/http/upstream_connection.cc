@@ -57,10 +57,10 @@ UpstreamStore::UpstreamStore(asio::any_io_executor ex, const UpstreamPoolOptions
       tls_(options.tls),
       sweep_timer_(executor) {}
 
-bool UpstreamStore::Reserve(const Origin& origin) {
+bool UpstreamStore::Reserve(const Origin& origin, bool beyond_bound) {
   std::lock_guard lock(mutex_);
   Peer& peer = peers_[origin];
-  if (peer.in_use >= options_.max_connections_per_origin) {
+  if (peer.in_use >= options_.max_connections_per_origin && !beyond_bound) {
     metrics.refused.Add();
     return false;
   }

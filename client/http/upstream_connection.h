@@ -56,8 +56,9 @@ class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
  public:
   UpstreamStore(boost::asio::any_io_executor executor, const UpstreamPoolOptions& options);
 
-  // Counts a connection to `origin` as in use, until Put or Drop. False: the bound is reached.
-  bool Reserve(const Origin& origin);
+  // Counts a connection to `origin` as in use, until Put or Drop. False: the bound is reached, and
+  // this is not to go beyond it.
+  bool Reserve(const Origin& origin, bool beyond_bound);
   // An idle connection that looks alive, or null: make one.
   std::unique_ptr<UpstreamConnection> TakeIdle(const Origin& origin);
   void Put(const Origin& origin, std::unique_ptr<UpstreamConnection> connection);

@@ -18,7 +18,9 @@ asio::awaitable<Result<std::unique_ptr<Exchange>>> UpstreamPool::Send(Origin ori
                                                                       UpstreamRequest request,
                                                                       ExchangeOptions options) {
   const std::shared_ptr<UpstreamStore> store = store_;
-  if (!store->Reserve(origin)) co_return BusyError("too many connections to " + origin.ToString());
+  if (!store->Reserve(origin, options.beyond_bound)) {
+    co_return BusyError("too many connections to " + origin.ToString());
+  }
   auto exchange = std::make_unique<HttpExchange>(co_await asio::this_coro::executor, store,
                                                  std::move(origin), options);
   if (Status s = co_await exchange->Run(request); !s.ok()) co_return s;

@@ -189,6 +189,11 @@ TEST_F(UpstreamPoolTest, IsBusyAtOnceBeyondItsBound) {
   });
   ASSERT_TRUE(Eventually([&] { return pool.connection_count() == 1; }));
   EXPECT_EQ(Call(pool, silent.origin()).status().code(), StatusCode::kBusy);
+  EXPECT_EQ(Call(pool, silent.origin(), {.deadline = milliseconds(50), .beyond_bound = true})
+                .status()
+                .code(),
+            StatusCode::kDeadline)
+      << "unless it is to find out what is wrong there";
   holder.join();
 }
 

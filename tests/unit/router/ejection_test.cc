@@ -101,6 +101,23 @@ TEST(Hung, AReplicaThatAcceptsAndNeverAnswersIsPutOutAndItsRequestsGoElsewhere) 
   end.Set();
 }
 
+TEST(Hung, WithAllItsConnectionsUsedUpItIsStillFoundHung) {
+  Signal end;
+  FakeReplica hung([&](TestSocket&, const WireMessage&) { end.Await(); });
+  FakeReplica other(Answering(JsonReply(200, "{}")));
+  RouterFixture router({hung.origin(), other.origin()}, [](ServiceOptions& o) {
+    o.health.probe_interval = milliseconds(20);
+    o.health.probe_timeout = milliseconds(50);
+    o.upstream.max_connections_per_origin = 1;
+  });
+  TestSocket client = router.Client();
+  client.Send(Post("{}", "x-ember-pin: r1\r\n"));
+  ASSERT_TRUE(Eventually([&] { return hung.requests() == 1; }));
+  hung.SetHealth(0);
+  EXPECT_TRUE(AwaitState(router, 0, "ejected"));
+  end.Set();
+}
+
 TEST(Hung, WhenNobodyElseIsThereItsRequestsGoOnWaiting) {
   Signal end;
   FakeReplica slow([&](TestSocket& peer, const WireMessage&) {
