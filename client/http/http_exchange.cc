@@ -1,6 +1,8 @@
 #include "client/http/http_exchange.h"
 
 #include <boost/asio/connect.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/http/error.hpp>
 #include <utility>
 
@@ -54,6 +56,21 @@ bool IsHttpError(error_code ec) {
 
 }  // namespace
 
+// The system's lookup can't be stopped, so it may outlive the exchange, which waits for `over`.
+struct HttpExchange::Lookup {
+  explicit Lookup(const asio::any_io_executor& strand)
+      : resolver(strand), over(strand, TimePoint::max()) {}
+  void Cancel() {
+    resolver.cancel();
+    over.cancel();
+  }
+
+  tcp::resolver resolver;
+  asio::steady_timer over;
+  std::optional<error_code> ec;
+  tcp::resolver::results_type found;
+};
+
 HttpExchange::HttpExchange(const asio::any_io_executor& strand,
                            std::shared_ptr<UpstreamStore> store, Origin origin,
                            const ExchangeOptions& options)
@@ -61,7 +78,7 @@ HttpExchange::HttpExchange(const asio::any_io_executor& strand,
       origin_(std::move(origin)),
       options_(options),
       deadline_(After(options.deadline)),
-      resolver_(strand),
+      strand_(strand),
       watchdog_(strand, [this] {
         timed_out_ = true;
         Interrupt();
@@ -74,7 +91,7 @@ HttpExchange::~HttpExchange() {
 
 void HttpExchange::Interrupt() {
   interrupted_ = true;
-  resolver_.cancel();
+  if (lookup_) lookup_->Cancel();
   if (connection_) connection_->wire.Close();
 }
 
@@ -95,13 +112,19 @@ Status HttpExchange::Why(error_code ec, std::string_view doing) const {
 }
 
 asio::awaitable<error_code> HttpExchange::ConnectToName() {
-  const auto [ec, found] = co_await resolver_.async_resolve(
-      origin_.host, std::to_string(origin_.port), tcp::resolver::numeric_service, kAwait);
-  if (ec) co_return ec;
-  if (interrupted_)
-    co_return make_error_code(asio::error::operation_aborted);  // came too late to stop the lookup
+  const auto lookup = lookup_ = std::make_shared<Lookup>(strand_);
+  lookup->resolver.async_resolve(origin_.host, std::to_string(origin_.port),
+                                 tcp::resolver::numeric_service,
+                                 [lookup](error_code ec, tcp::resolver::results_type found) {
+                                   lookup->ec = ec;
+                                   lookup->found = std::move(found);
+                                   lookup->over.cancel();
+                                 });
+  co_await lookup->over.async_wait(kAwait);
+  if (interrupted_ || !lookup->ec) co_return make_error_code(asio::error::operation_aborted);
+  if (*lookup->ec) co_return *lookup->ec;
   const auto [failed, endpoint] =
-      co_await asio::async_connect(connection_->wire.socket(), found, kAwait);
+      co_await asio::async_connect(connection_->wire.socket(), lookup->found, kAwait);
   co_return failed;
 }
 

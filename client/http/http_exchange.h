@@ -3,7 +3,7 @@
 #pragma once
 
 #include <array>
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <memory>
@@ -33,6 +33,7 @@ class HttpExchange final : public Exchange {
   TimePoint head_at() const override { return head_at_; }
 
  private:
+  struct Lookup;
   using Parser = boost::beast::http::response_parser<boost::beast::http::buffer_body>;
 
   boost::asio::awaitable<Status> Connect();
@@ -53,7 +54,8 @@ class HttpExchange final : public Exchange {
   const ExchangeOptions options_;
   const TimePoint deadline_;
   std::unique_ptr<UpstreamConnection> connection_;
-  boost::asio::ip::tcp::resolver resolver_;
+  const boost::asio::any_io_executor strand_;
+  std::shared_ptr<Lookup> lookup_;
   std::optional<Parser> parser_;
   std::unique_ptr<std::array<char, 16 << 10>> piece_;
   Watchdog watchdog_;
