@@ -257,6 +257,7 @@ asio::awaitable<Result<std::string_view>> HttpExchange::ReadBody() {
     size_t got = 0;
     const error_code ec =
         co_await ReadMessageBody(*connection_, *parser_, piece_->data(), piece_->size(), &got);
+    watchdog_.ExpireAt(deadline_);  // the upstream is not waited for while the caller has the piece
     if (ec) {
       failed_ = Why(ec, "reply of");
       Interrupt();

@@ -281,6 +281,30 @@ TEST(Relay, StopsReadingTheEngineWhileTheClientIsFull) {
   EXPECT_EQ(reply.body.size(), kTotal);
 }
 
+TEST(Relay, TheEngineIsNotBlamedForASlowClient) {
+  std::atomic<uint64_t> sent{0};
+  constexpr uint64_t kTotal = 64u << 20;
+  FakeUpstream upstream([&](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(kTotal) + "\r\n\r\n");
+    const std::string piece(1 << 20, 'x');
+    while (sent < kTotal && peer.Send(piece)) sent += piece.size();
+  });
+  const auto door = Door::To(upstream.origin(), {}, [](RelayOptions& options) {
+    options.exchange.idle_timeout = milliseconds(300);
+  });
+  TestSocket client = door->Client();
+  client.Send(Post("{}"));
+  ASSERT_TRUE(Eventually([&] { return sent > 0; }));
+  ASSERT_TRUE(Eventually([&] {  // the buffers are full for longer than the time-out
+    const uint64_t before = sent;
+    LetTimePass(std::chrono::milliseconds(700));
+    return sent == before;
+  }));
+  EXPECT_EQ(client.ReadMessage().body.size(), kTotal);
+  EXPECT_EQ(door->Outcome().end, RelayEnd::kDone);
+}
+
 TEST(Relay, TellsWhenThingsHappenedAndRunsTheHookBeforeTheEnd) {
   FakeUpstream upstream(
       AnswerAlways(std::string(kSseHead) + Chunk("data: 1\n\n") + std::string(kLastChunk)));
