@@ -110,7 +110,8 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   AttemptResult result;
   http::RelayOptions relay = RelayOptionsFor(request, attempt);
   const std::shared_ptr<http::Cancellation> given_up = member.endpoint->given_up;
-  relay.abandon = given_up.get();
+  // One that nobody else may answer is better off with a slow reply than with none.
+  if (attempt.may_retry) relay.abandon = given_up.get();
   bool event_stream = false;
   bool said_by_agent = false;
   relay.accept = [&](http::ResponseHead& head) {

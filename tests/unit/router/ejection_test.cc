@@ -137,6 +137,26 @@ TEST(Hung, WhenNobodyElseIsThereItsRequestsGoOnWaiting) {
   EXPECT_EQ(client.ReadMessage().status(), 200);
 }
 
+TEST(Hung, ARequestThatMayGoNowhereElseIsNotTakenFromIt) {
+  Signal end;
+  FakeReplica slow([&](TestSocket& peer, const WireMessage&) {
+    end.Await();
+    peer.Send(JsonReply(200, "{}"));
+  });
+  FakeReplica other(Answering(JsonReply(200, "{}")));
+  RouterFixture router({slow.origin(), other.origin()}, [](ServiceOptions& o) {
+    o.health.probe_interval = milliseconds(20);
+    o.health.probe_timeout = milliseconds(50);
+  });
+  TestSocket client = router.Client();
+  client.Send(Post("{}", "x-ember-pin: r1\r\n"));
+  ASSERT_TRUE(Eventually([&] { return slow.requests() == 1; }));
+  slow.SetHealth(0);
+  ASSERT_TRUE(AwaitState(router, 0, "ejected"));
+  end.Set();
+  EXPECT_EQ(client.ReadMessage().status(), 200);
+}
+
 TEST(Dying, BeforeTheFirstByteAnotherAnswersAndAfterwardsTheClientIsTold) {  // D14
   for (const int events : {0, 1, 50}) {
     for (const bool half : {false, true}) {
