@@ -80,8 +80,8 @@ void Declare(CLI::App& app, Flags& f) {
       "each. None: what replicas reported is presumed to be stored");
   app.add_option(
       "--policy", f.policies,
-      "NAME: policy of requests that name none [cache_aware]; MODEL=NAME: of one model's; "
-      "repeatable");
+      "NAME: policy of requests that name none [cache_aware]; MODEL=NAME: of one model's, "
+      "which is not looked for in bodies over 4 MiB; repeatable");
   option("--allow-policy-override", f.allow_policy_override,
          "requests may name their policy; else such a request gets 400");
   option("--max-retries", f.max_retries, "other replicas tried before the first byte of a reply")

@@ -67,7 +67,7 @@ Status CheckIsObject(std::string_view body) {
 }
 
 std::string ReadModel(std::string_view body) {
-  if (body.find("\"model\"") == body.npos) return "";
+  if (body.size() > kMaxModelBody || body.find("\"model\"") == body.npos) return "";
   std::string_view model;
   const auto root = Parser().parse(body.data(), body.size());
   return root["model"].get(model) == simdjson::SUCCESS ? std::string(model) : "";

@@ -56,6 +56,10 @@ TEST(JsonReader, TheModelOfABodyOrNone) {
   for (const char* none : {"", "{", "[]", R"({"model":7})", R"({"a":"\"model\""})", R"("model")"}) {
     EXPECT_EQ(ReadModel(none), "") << none;
   }
+  std::string body = R"({"model":"a"})";
+  body.resize(kMaxModelBody, ' ');
+  EXPECT_EQ(ReadModel(body), "a");
+  EXPECT_EQ(ReadModel(body + ' '), "") << "too large to be parsed on the loop";
 }
 
 TEST(RoutingOptions, OnlyOurOwnParameterIsTakenOutOfTheTarget) {
