@@ -86,11 +86,13 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
   std::optional<OpenAiError> error = CheckSuspicion(request, &routing);
   if (error) co_return co_await Refuse(writer, &routing, *std::move(error));
   co_await Tokenize(request, &routing);
+  std::string retry_reason;
   do {
     if (auto refusal = co_await FindRoom(request, writer, &routing)) {
       if (!error) error = std::move(refusal);
       break;
     }
+    if (!retry_reason.empty()) parts_.metrics->retries.At(retry_reason).Add();
     const RoutingDecision& decision = Decide(Candidates(routing), &routing);
     const AttemptResult result = co_await Forward(request, writer, &routing, decision);
     Suspect(request, &routing, result);
@@ -99,7 +101,7 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
     }
     error = ErrorOf(result);
     if (result.retry_reason.empty() || routing.breaks >= routing.may_break) break;
-    parts_.metrics->retries.At(result.retry_reason).Add();
+    retry_reason = result.retry_reason;
   } while (routing.record.attempts.size() <= static_cast<size_t>(options_.max_retries));
   co_await Refuse(writer, &routing, *std::move(error));
 }

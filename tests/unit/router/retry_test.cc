@@ -79,6 +79,14 @@ TEST(Retry, IsBounded) {
   EXPECT_EQ(asked, 3) << "one and two more";
 }
 
+TEST(Retry, IsCountedOnlyWhenThereIsOne) {
+  FakeReplica alone(Resetting());
+  RouterFixture router({alone.origin()});
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 502);
+  EXPECT_THAT(router.Page("/metrics"),
+              testing::Not(HasSubstr("ember_router_retries_total{reason=\"reset\"} 1")));
+}
+
 TEST(Retry, ARequestThatBreaksReplicasIsNotWalkedThroughTheFleet) {
   std::vector<std::unique_ptr<FakeReplica>> replicas;
   std::vector<http::Origin> origins;
