@@ -219,8 +219,8 @@ asio::awaitable<error_code> HttpExchange::ReadHead(bool head_only) {
     parser_->skip(head_only);
     if (const error_code ec = co_await ReadMessageHead(*connection_, *parser_)) co_return ec;
     const unsigned status = parser_->get().result_int();
+    if (status < 100 || status == 101 || status > 599) break;  // none that can be passed on
     if (status >= 200) co_return error_code();
-    if (status == 101) break;
   }
   co_return make_error_code(http::error::bad_status);
 }

@@ -158,6 +158,11 @@ TEST_F(UpstreamPoolTest, ErrorsNameTheirKind) {
 
   FakeUpstream babble(AnswerAlways("SSH-2.0-OpenSSH_9.2\r\n\r\n"));
   EXPECT_EQ(Call(pool, babble.origin()).status().code(), StatusCode::kCorrupt);
+  for (const char* status : {"099", "101", "600", "999"}) {
+    FakeUpstream odd(
+        AnswerAlways("HTTP/1.1 " + std::string(status) + " Odd\r\nContent-Length: 2\r\n\r\nok"));
+    EXPECT_EQ(Call(pool, odd.origin()).status().code(), StatusCode::kCorrupt) << status;
+  }
   FakeUpstream huge(
       AnswerAlways("HTTP/1.1 200 OK\r\nX: " + std::string(100 << 10, 'a') + "\r\n\r\n"));
   EXPECT_EQ(Call(pool, huge.origin()).status().code(), StatusCode::kCorrupt);
