@@ -54,15 +54,14 @@ Status Membership::Remove(const std::string& id) {
 }
 
 void Membership::SetTrouble(const std::string& source, std::string what) {
-  std::string& known = troubles_[source];
-  if (known == what) return;
   if (what.empty()) {
-    spdlog::info("fleet from {}: in order again", source);
-    troubles_.erase(source);
+    if (troubles_.erase(source) > 0) spdlog::info("fleet from {}: in order again", source);
     return;
   }
+  if (const auto known = troubles_.find(source); known != troubles_.end() && known->second == what)
+    return;
   spdlog::error("fleet from {}: {}; it stays as it was", source, what);
-  known = std::move(what);
+  troubles_[source] = std::move(what);
 }
 
 std::string Membership::SourceOf(const std::string& id) const {

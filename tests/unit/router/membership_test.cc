@@ -62,6 +62,17 @@ TEST(Membership, SourcesDoNotTouchEachOthersReplicas) {
   EXPECT_EQ(f.membership.SourceOf("flag"), kAdminSource);
 }
 
+TEST(Membership, OnlySourcesWithTroubleAreListed) {
+  Fleet f;
+  f.membership.SetTrouble(kFileSource, "");
+  EXPECT_TRUE(f.membership.troubles().empty());
+  f.membership.SetTrouble(kFileSource, "line 2");
+  f.membership.SetTrouble(kDnsSource, "");
+  EXPECT_THAT(f.membership.troubles(), ElementsAre(testing::Pair(kFileSource, "line 2")));
+  f.membership.SetTrouble(kFileSource, "");
+  EXPECT_TRUE(f.membership.troubles().empty());
+}
+
 TEST(FleetList, OneReplicaALine) {
   const auto list = ParseFleetList(
       "# the fleet\n\n  r1 http=10.0.0.1:8000 ranks=2@4\t model=a  # comment\r\n"
