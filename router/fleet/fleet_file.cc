@@ -51,7 +51,11 @@ boost::asio::awaitable<void> FleetFile::Run(StopSign stop) {
     if (!settled || look == applied_) continue;
     applied_ = look;
     const Status applied = look ? Apply() : UnavailableError(path_ + ": not there any more");
-    if (!applied.ok()) membership_.SetTrouble(kFileSource, std::string(applied.message()));
+    if (applied.ok()) continue;
+    membership_.SetTrouble(kFileSource, std::string(applied.message()));
+    // What is wrong with the file only a change of it can mend; anything else (a key that can't be
+    // read yet) may pass.
+    if (applied.code() != StatusCode::kInvalid) applied_.reset();
   }
 }
 

@@ -254,6 +254,18 @@ TEST_F(FleetFileTest, MayComeAfterTheRouter) {
   EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
 }
 
+TEST_F(FleetFileTest, WhatMayPassIsTriedAgainThoughTheFileStaysAsItIs) {
+  FakeReplica one(Answering(JsonReply(200, "{}")));
+  RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });
+  Write("a http=" + one.origin().ToString() + " key_file=" + folder + "/key\n");
+  ASSERT_TRUE(Eventually([&] {
+    const std::string list = router.Ask(Call("GET", "/admin/replicas")).body;
+    return list.find("can't be read") != std::string::npos;
+  }));
+  Write("s3cret\n", "key");
+  EXPECT_TRUE(router.AwaitUsable(1));
+}
+
 TEST(Upstream, ProbesCarryTheReplicasKeyAndHostAndNobodyElseGetsIt) {  // D27, D28
   FakeReplica keyed(Answering(JsonReply(200, "{}"))), plain(Answering(JsonReply(200, "{}")));
   RouterFixture router({keyed.origin(), plain.origin()}, [](ServiceOptions& o) {
