@@ -26,7 +26,7 @@ boost::asio::awaitable<void> Read(std::shared_ptr<UpstreamStore> store, bool hea
   const Origin origin{"127.0.0.1", 1};
   ExchangeOptions options;
   options.retry_stale = false;
-  EMBER_CHECK(store->Reserve(origin), "room for one");
+  EMBER_CHECK(store->Reserve(origin, false), "room for one");
   HttpExchange exchange(store->executor, store, origin, options);
   UpstreamRequest request;
   request.method = head_only ? "HEAD" : "GET";
@@ -57,7 +57,7 @@ Seen ReadInPieces(std::string_view bytes, size_t piece, bool head_only) {
     const Origin origin{"127.0.0.1", 1};
     auto connection = std::make_unique<UpstreamConnection>(context.get_executor());
     connection->wire.socket() = std::move(pair.ours);
-    EMBER_CHECK(store->Reserve(origin), "room for one");
+    EMBER_CHECK(store->Reserve(origin, false), "room for one");
     store->Put(origin, std::move(connection));
     boost::asio::co_spawn(context, Read(store, head_only, &seen), boost::asio::detached);
     SocketPair::Run(context);

@@ -6,7 +6,7 @@
 namespace ember::cli {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(FleetView, ShowsReplicasAndTroubles) {
   const auto text = FleetText(
