@@ -24,7 +24,9 @@ SharedPrompt TextChunksOf(PromptApi api, std::string_view body) {
     std::string_view text = outline.slots.empty() ? outline.request : outline.slots.front();
     text = text.substr(0, kMaxText);
     prompt->tokens.resize(text.size() / sizeof(TokenId));
-    std::memcpy(prompt->tokens.data(), text.data(), prompt->tokens.size() * sizeof(TokenId));
+    if (!prompt->tokens.empty()) {
+      std::memcpy(prompt->tokens.data(), text.data(), prompt->tokens.size() * sizeof(TokenId));
+    }
   }
   prompt->token_count = static_cast<uint32_t>(prompt->tokens.size());
   return prompt;

@@ -233,8 +233,8 @@ TEST_F(GrpcHints, SayWhatIsWantedAndHearWhatBecomesOfIt) {
 }
 
 TEST_F(GrpcHints, AnAgentThatHangsOrIsGoneKeepsNobodyFromHis) {
+  http::Signal never;  // outlives the agent that waits for it
   FakeAgent hanging(SnapshotOf("r1")), well(SnapshotOf("r2")), gone(SnapshotOf("r3"));
-  http::Signal never;
   hanging.prefetch = [&](const auto&, rpc::PrefetchReply*) {
     never.Await();
     return grpc::Status::OK;
