@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "client/agent/elapsed.h"
 #include "client/agent/slot_file.h"
 #include "client/http/loop.h"
 
@@ -20,7 +21,6 @@ constexpr Duration kPause = seconds(2);
 constexpr size_t kMaxSpareBytes = 128u << 20;  // buffers kept between loads
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
-double LoadMsSince(TimePoint start) { return ToMilliseconds(Now() - start); }
 
 // Runs blocking work on the pool. `work` and what it refers to live in the waiting coroutine, which
 // resumes only after it.
@@ -90,7 +90,7 @@ asio::awaitable<StoreMatch> PrefixLoader::Match(const EngineIdentity& identity,
   const auto refs = std::span(prompt.refs).first(count);
   const MatchResult match =
       co_await RunBlocking(workers_, [&] { return store_->Match(refs, kMatchTimeout); });
-  out.match_ms = LoadMsSince(start);
+  out.match_ms = MsSince(start);
   metrics_.match.Observe(out.match_ms / 1e3);
   // Whatever the store says it has must be of the one size that our payloads have.
   const uint64_t want = identity.shape.PayloadBytes(kTokensPerBlock);
@@ -128,7 +128,7 @@ asio::awaitable<LoadedPrefix> PrefixLoader::Load(const EngineIdentity& identity,
     if (segment == nullptr || segment->ready || left <= Duration::zero()) continue;
     (void)co_await http::SleepFor(left, &segment->settled);
   }
-  const double waited_ms = LoadMsSince(start);
+  const double waited_ms = MsSince(start);
   const size_t bytes = identity.shape.PayloadBytes(kTokensPerBlock);
   Parts parts;
   parts.payloads.resize(count);
@@ -196,7 +196,7 @@ LoadedPrefix PrefixLoader::LoadNow(const EngineIdentity& identity, const PromptS
     } else {
       got.misses = {MissReason::kDeadline};
     }
-    out.transfer_ms = LoadMsSince(start);
+    out.transfer_ms = MsSince(start);
     out.bytes = got.bytes;
     if (got.usable < parts.missing.size()) usable = parts.missing[got.usable];
     if (usable == 0) {
@@ -210,7 +210,7 @@ LoadedPrefix PrefixLoader::LoadNow(const EngineIdentity& identity, const PromptS
   start = Now();
   out.status = WriteAndCheck(identity, std::span(prompt.tokens).first(usable * kTokensPerBlock),
                              std::span(parts.payloads).first(usable), slot);
-  out.rebuild_ms = LoadMsSince(start);
+  out.rebuild_ms = MsSince(start);
   if (out.status.ok()) out.segments = usable;
   return out;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "client/agent/elapsed.h"
 #include "client/agent/reply_observer.h"
 #include "proto/base/random.h"
 
@@ -17,8 +18,6 @@ constexpr Duration kMaxWaitForSlot = seconds(120);
 constexpr size_t kMaxIdBytes = 128;
 // A longer body holds more tokens than a slot (kMaxSlotTokens), or media: not worth reading.
 constexpr size_t kMaxReadBodyBytes = 8u << 20;
-
-double MsSince(TimePoint start) { return ToMilliseconds(std::chrono::steady_clock::now() - start); }
 
 double MsBetween(TimePoint start, TimePoint end) {
   return end == TimePoint() ? -1 : ToMilliseconds(end - start);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "client/agent/elapsed.h"
 namespace ember::agent {
 
 namespace asio = boost::asio;
@@ -16,9 +17,6 @@ constexpr Duration kMaxLoadTimeout = seconds(5);
 // After that many restores in a row of which the engine used nothing, loading is pointless.
 constexpr int kMaxUnusedRestores = 3;
 
-double FillMsSince(TimePoint start) {
-  return ToMilliseconds(std::chrono::steady_clock::now() - start);
-}
 }  // namespace
 
 double SlotFiller::load_tokens_per_ms() const {
@@ -141,7 +139,7 @@ asio::awaitable<std::optional<size_t>> SlotFiller::LoadInto(const FillWish& wish
   const TimePoint restore_start = std::chrono::steady_clock::now();
   const Result<SlotAction> restored =
       co_await engine_.RestoreSlot(lease.slot(), folder_.RestoreName(lease.slot()));
-  record.restore_ms = FillMsSince(restore_start);
+  record.restore_ms = MsSince(restore_start);
   if (!restored.ok() || restored->tokens != tokens) {
     const std::string why = restored.ok() ? "the engine restored another number of tokens"
                                           : restored.status().ToString();
@@ -155,7 +153,7 @@ asio::awaitable<std::optional<size_t>> SlotFiller::LoadInto(const FillWish& wish
   metrics_.loaded_tokens.Add(tokens);
   const auto& prompt = wish.prompt->tokens;
   lease.SetContent({true, {prompt.begin(), prompt.begin() + tokens}});
-  LearnRates(tokens, FillMsSince(start), loaded, record.restore_ms);
+  LearnRates(tokens, MsSince(start), loaded, record.restore_ms);
   co_return loaded.segments;
 }
 
