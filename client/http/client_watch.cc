@@ -2,9 +2,9 @@
 // there.
 //
 // An end of the client's stream (FIN) means either "I have closed" or "I have sent all and still
-// listen"; the wire does not tell. So we send a few bytes that mean nothing at that point of the
-// reply (ReplyWriter::ProbeBytes): a closed socket answers them with a reset, a listening one takes
-// them. Under TLS nobody half-closes, so there the end alone tells.
+// listen"; the wire does not tell. So we send a byte that means nothing yet at that point of the
+// reply (ReplyWriter::ProbeByte): a closed socket answers it with a reset, a listening one takes
+// it. Under TLS nobody half-closes, so there the end alone tells.
 #include <poll.h>
 
 #include "client/http/reply_writer.h"
@@ -55,14 +55,14 @@ void ServerConnection::WatchErrors() {
 void ServerConnection::ProbeClient() {
   // Bytes on their way to the client do the same service.
   if (probed_ || write_pending_ || writer_ == nullptr) return;
-  const std::string_view probe = writer_->ProbeBytes();
+  const std::string_view probe = writer_->ProbeByte();
   if (probe.empty()) return;
   probed_ = true;
   error_code ec;
-  const size_t n = wire_.socket().write_some(asio::buffer(probe), ec);
+  wire_.socket().write_some(asio::buffer(probe), ec);
   if (ec == asio::error::would_block || ec == asio::error::try_again) return;
   if (ec) return ClientGone();
-  unsent_.assign(probe.substr(n));
+  writer_->ProbeSent();
 }
 
 }  // namespace ember::http

@@ -52,6 +52,8 @@ class Exchange {
   // coding untouched; valid until the next call. Empty: the body is over and was complete.
   // kUnavailable: the upstream cut the reply. kDeadline, kCancelled as named.
   virtual boost::asio::awaitable<Result<std::string_view>> ReadBody() = 0;
+  // True when the body ends with the connection: one that was cut looks like a whole one.
+  virtual bool ends_with_connection() const = 0;
   // True when this used a connection that had served before.
   virtual bool reused() const = 0;
   // When the last byte of the request was given to the kernel, and when the head was complete.

@@ -43,6 +43,12 @@ bool IsRequestLineSafe(std::string_view part) {
   return !part.empty();
 }
 
+bool OnlyChunked(const http::fields& head) {
+  const size_t codings = head.count(http::field::transfer_encoding);
+  return codings == 0 ||
+         (codings == 1 && boost::beast::iequals(head[http::field::transfer_encoding], "chunked"));
+}
+
 // Says nothing of the upstream.
 bool IsOurShortage(error_code ec) {
   return ec == asio::error::no_descriptors || ec == asio::error::no_buffer_space ||
@@ -218,6 +224,8 @@ asio::awaitable<error_code> HttpExchange::ReadHead(bool head_only) {
     parser_->body_limit(boost::none);
     parser_->skip(head_only);
     if (const error_code ec = co_await ReadMessageHead(*connection_, *parser_)) co_return ec;
+    // Another coding would be passed on without its name.
+    if (!OnlyChunked(parser_->get())) co_return make_error_code(http::error::bad_transfer_encoding);
     const unsigned status = parser_->get().result_int();
     if (status < 100 || status == 101 || status > 599) break;  // none that can be passed on
     if (status >= 200) co_return error_code();

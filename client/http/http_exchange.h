@@ -28,6 +28,7 @@ class HttpExchange final : public Exchange {
   const ResponseHead& head() const override { return head_; }
   std::optional<uint64_t> content_length() const override { return content_length_; }
   boost::asio::awaitable<Result<std::string_view>> ReadBody() override;
+  bool ends_with_connection() const override { return parser_->need_eof(); }
   bool reused() const override { return reused_; }
   TimePoint sent_at() const override { return sent_at_; }
   TimePoint head_at() const override { return head_at_; }

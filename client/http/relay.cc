@@ -37,20 +37,24 @@ UpstreamRequest ForwardedRequest(const Request& request, const RelayOptions& opt
   return out;
 }
 
-// What ends the event that a stream broke off in, so that ours is read as a new one.
+// Where a stream broke off.
 class StreamTail {
  public:
   void Feed(std::string_view piece) {
-    last_.append(piece.substr(piece.size() - std::min<size_t>(piece.size(), 3)));
-    if (last_.size() > 3) last_.erase(0, last_.size() - 3);
+    last_.append(piece.substr(piece.size() - std::min(piece.size(), kKept)));
+    if (last_.size() > kKept) last_.erase(0, last_.size() - kKept);
   }
+  // What ends the event it broke off in, so that ours is read as a new one.
   std::string_view Repair() const {
     const std::string_view s = last_;
     if (s.empty() || s.ends_with("\n\n") || s.ends_with("\r\r") || s.ends_with("\n\r\n")) return "";
     return s.ends_with('\n') ? "\n" : "\n\n";
   }
+  // It ended within an event, and that was not the last one, sent carelessly.
+  bool IsCut() const { return !Repair().empty() && last_.find("[DONE]") == last_.npos; }
 
  private:
+  static constexpr size_t kKept = 16;
   std::string last_;
 };
 
@@ -143,6 +147,9 @@ asio::awaitable<void> Relaying::Reply() {
     written = co_await writer_.Write(*piece);
   }
   if (!written.ok()) co_return Conclude(RelayEnd::kClientGone, written);
+  if (outcome_.event_stream && exchange_->ends_with_connection() && tail_.IsCut()) {
+    co_return co_await Fail(UnavailableError("the reply ended within an event"));
+  }
   co_await Finish();
 }
 

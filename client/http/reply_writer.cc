@@ -49,6 +49,7 @@ struct ChunkHead {
   size_t length;
 };
 
+constexpr std::string_view kStatusLine = "HTTP/1.1 ";  // how it begins, whatever the status
 constexpr std::string_view kCrlf = "\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
@@ -91,7 +92,8 @@ std::string ReplyWriter::Head(ResponseHead head, std::optional<uint64_t> content
   }
   if (!head.headers.Has("Date")) head.headers.Add("Date", HttpDate());
 
-  std::string out = "HTTP/1.1 " + std::to_string(status) + " ";
+  std::string out(kStatusLine.substr(status_line_begun_ ? 1 : 0));
+  out.append(std::to_string(status)).append(" ");
   out.append(ReasonPhrase(status)).append(kCrlf);
   head.headers.AppendTo(&out);
   out.append(kCrlf);
@@ -158,9 +160,8 @@ void ReplyWriter::Abort() {
   client_.keep_alive = false;
 }
 
-std::string_view ReplyWriter::ProbeBytes() const {
-  if (client_.http10) return "";
-  if (state_ == State::kNew) return "HTTP/1.1 100 Continue\r\n\r\n";
+std::string_view ReplyWriter::ProbeByte() const {
+  if (state_ == State::kNew && !status_line_begun_) return kStatusLine.substr(0, 1);
   if (state_ == State::kStreaming && framing_ == Framing::kChunked) return "0";
   return "";
 }

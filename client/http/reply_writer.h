@@ -34,9 +34,11 @@ class ReplyWriter final : public ResponseWriter {
   bool cut_needs_reset() const {
     return state_ == State::kAborted && framing_ == Framing::kUntilClose;
   }
-  // Bytes that a client which still listens will not notice at this point of the reply, and one
-  // which has closed its socket answers with a reset; "" when there are none.
-  std::string_view ProbeBytes() const;
+  // A byte that a client which still listens will not notice at this point of the reply, and one
+  // which has closed its socket answers with a reset; "" when there is none. ProbeSent once it is
+  // on its way.
+  std::string_view ProbeByte() const;
+  void ProbeSent() { status_line_begun_ = state_ == State::kNew; }
 
  private:
   enum class State { kNew, kStreaming, kEnded, kAborted };
@@ -50,6 +52,7 @@ class ReplyWriter final : public ResponseWriter {
   State state_ = State::kNew;
   Framing framing_ = Framing::kLength;
   uint64_t left_ = 0;  // bytes still owed under kLength
+  bool status_line_begun_ = false;
 };
 
 }  // namespace ember::http

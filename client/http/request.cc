@@ -27,9 +27,9 @@ std::string Decode(std::string_view s) {
 
 // "http://host/path?x" gives "/path?x"; everything else is returned as it is.
 std::string_view OriginForm(std::string_view target) {
-  const size_t scheme = target.find("://");
-  if (target.starts_with('/') || scheme == std::string_view::npos) return target;
-  const size_t path = target.find_first_of("/?", scheme + 3);
+  const std::string_view scheme = target.substr(0, target.find("://"));
+  if (!EqualNoCase(scheme, "http") && !EqualNoCase(scheme, "https")) return target;
+  const size_t path = target.find_first_of("/?", scheme.size() + 3);
   return path == std::string_view::npos ? "/" : target.substr(path);
 }
 

@@ -25,16 +25,31 @@ constexpr size_t kMaxUnprovenReserve = 1 << 20;  // reserved for a declared leng
 constexpr size_t kMaxChunkHead = 16 << 10;       // with its extensions; also trailers
 constexpr size_t kSlack = 64;                    // behind a body
 
-Failure FailureOf(error_code ec, size_t header_limit) {
+Failure HeadOver(size_t limit) {
+  return {431, "request header fields exceed " + std::to_string(limit) + " bytes"};
+}
+
+Failure BodyOver(size_t limit) {
+  return {413, "the body is over " + std::to_string(limit) + " bytes"};
+}
+
+Failure FailureOf(error_code ec, const RequestReader::Limits& limits) {
   using beast::http::error;
-  if (ec == error::header_limit) {
-    return {431, "request header fields exceed " + std::to_string(header_limit) + " bytes"};
-  }
+  if (ec == error::header_limit) return HeadOver(limits.header_bytes);
+  if (ec == error::body_limit) return BodyOver(limits.body_bytes);
   if (ec == error::bad_version) return {505, "only HTTP/1.0 and HTTP/1.1 are spoken"};
   if (ec == error::end_of_stream || ec == error::partial_message) return {};
   if (ec.category() == make_error_code(error::bad_method).category())
     return {400, "malformed HTTP: " + ec.message()};
   return {};  // a broken or closed socket
+}
+
+// What can be a host, and perhaps a port (RFC 9110, 7.2); nothing where the target has none.
+bool IsHost(std::string_view value) {
+  return std::all_of(value.begin(), value.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-._~%!$&'()*+,;=:[]").find(c) != std::string_view::npos;
+  });
 }
 
 }  // namespace
@@ -45,6 +60,7 @@ struct RequestReader::Impl {
   Impl(ClientBytes& b, Limits l, BodyBudget& budget) : bytes(b), limits(l), charge(budget) {}
 
   std::optional<Failure> CheckHead();
+  void CheckChunk(uint64_t size, std::string_view extension, error_code& ec);
   bool Grow(std::string* body, size_t got);
   // Empty lines before a request are legal leftovers of the one before (RFC 9112, 2.2).
   void SkipEmptyLines() {
@@ -56,12 +72,17 @@ struct RequestReader::Impl {
   // For message_reader.h.
   std::string_view unread() const { return bytes.unread(); }
   void Consume(size_t n) {
-    if (in_head) SeeHead(unread().substr(0, n));
+    if (in_head) {
+      SeeHead(unread().substr(0, n));
+      head_bytes += n;
+    }
     bytes.Consume(n);
   }
-  asio::awaitable<error_code> Fill() {
-    if (in_head) return bytes.Fill(kHeadRead);
-    return FillBody();
+  asio::awaitable<error_code> Fill() { return in_head ? FillHead() : FillBody(); }
+  asio::awaitable<error_code> FillHead() {
+    if (head_bytes + unread().size() >= limits.header_bytes)
+      co_return beast::http::error::header_limit;
+    co_return co_await bytes.Fill(kHeadRead);
   }
   asio::awaitable<error_code> FillBody() {
     if (unread().size() > kMaxChunkHead) co_return beast::http::error::bad_chunk_extension;
@@ -82,6 +103,12 @@ struct RequestReader::Impl {
   const Limits limits;
   std::optional<Parser> parser;
   BodyBudget::Charge charge;
+  uint64_t announced = 0;  // by the chunks of the body
+  size_t head_bytes = 0;   // Beast's own limit is for what it has not parsed yet
+  std::function<void(uint64_t, beast::string_view, error_code&)> on_chunk =
+      [this](uint64_t size, beast::string_view extension, error_code& ec) {
+        CheckChunk(size, extension, ec);
+      };
   bool in_head = false;
   bool line_ended = false;
   bool folded = false;
@@ -91,6 +118,17 @@ RequestReader::RequestReader(ClientBytes& bytes, Limits limits, BodyBudget& budg
     : impl_(std::make_unique<Impl>(bytes, limits, budget)) {}
 RequestReader::~RequestReader() = default;
 
+// A chunk is refused by what it announces. Control characters in an extension, which Beast lets
+// pass within quotes, are others' line ends.
+void RequestReader::Impl::CheckChunk(uint64_t size, std::string_view extension, error_code& ec) {
+  if (size > limits.body_bytes - announced) ec = beast::http::error::body_limit;
+  if (!ec) announced += size;
+  if (std::any_of(extension.begin(), extension.end(),
+                  [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == 0x7F; })) {
+    ec = beast::http::error::bad_chunk_extension;
+  }
+}
+
 // What Beast lets pass but would leave two readers of one message with different ideas of its end.
 std::optional<Failure> RequestReader::Impl::CheckHead() {
   using beast::http::field;
@@ -98,8 +136,10 @@ std::optional<Failure> RequestReader::Impl::CheckHead() {
   if (folded) return Failure{400, "a header field is folded over two lines"};
   if (head.version() != 10 && head.version() != 11)
     return Failure{505, "only HTTP/1.0 and HTTP/1.1 are spoken"};
+  if (head_bytes > limits.header_bytes) return HeadOver(limits.header_bytes);
   if (head.version() == 11 && head.count(field::host) != 1)
     return Failure{400, "want exactly one Host header"};
+  if (!IsHost(head[field::host])) return Failure{400, "the Host header names no host"};
   if (std::distance(head.begin(), head.end()) > kMaxFields) {
     return Failure{431, "more than " + std::to_string(kMaxFields) + " header fields"};
   }
@@ -109,8 +149,11 @@ std::optional<Failure> RequestReader::Impl::CheckHead() {
       return Failure{501, "the only transfer coding is chunked"};
     }
   }
+  if (head.count(field::content_length) > 1 || head[field::content_length].contains(',')) {
+    return Failure{400, "more than one Content-Length"};
+  }
   if (const auto length = parser->content_length(); length && *length > limits.body_bytes) {
-    return Failure{413, "the body is over " + std::to_string(limits.body_bytes) + " bytes"};
+    return BodyOver(limits.body_bytes);
   }
   if (head.count(field::expect) != 0 && !beast::iequals(head[field::expect], "100-continue")) {
     return Failure{417, "unknown expectation"};
@@ -123,11 +166,13 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadHead(Request* out) {
   d.parser.emplace();
   d.parser->header_limit(static_cast<uint32_t>(d.limits.header_bytes));
   d.parser->body_limit(boost::none);
+  d.parser->on_chunk_header(d.on_chunk);
+  d.announced = d.head_bytes = 0;
   d.SkipEmptyLines();
   d.in_head = true;
   d.line_ended = d.folded = false;
   if (const error_code ec = co_await ReadMessageHead(d, *d.parser))
-    co_return FailureOf(ec, d.limits.header_bytes);
+    co_return FailureOf(ec, d.limits);
   d.in_head = false;
   if (auto failure = d.CheckHead()) co_return failure;
   const auto& head = d.parser->get();
@@ -183,10 +228,7 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadBody(
       ec = co_await ReadMessageBody(d, *d.parser, body->data() + got, body->size() - got, &piece);
     }
     got += piece;
-    if (got > d.limits.body_bytes) {
-      co_return Failure{413, "the body is over " + std::to_string(d.limits.body_bytes) + " bytes"};
-    }
-    if (ec) co_return FailureOf(ec, d.limits.header_bytes);
+    if (ec) co_return FailureOf(ec, d.limits);
     on_progress(piece);
   }
   body->resize(got);

@@ -235,11 +235,6 @@ asio::awaitable<void> ServerConnection::Linger(Duration at_most) {
 }
 
 asio::awaitable<Status> ServerConnection::WriteAll(std::span<asio::const_buffer> parts) {
-  if (!unsent_.empty()) {
-    const std::string rest = std::exchange(unsent_, {});
-    std::array first = {asio::const_buffer(rest.data(), rest.size())};
-    EMBER_CO_RETURN_IF_ERROR(co_await WriteAll(first));
-  }
   for (;;) {
     DropFront(&parts, 0);
     if (parts.empty()) co_return OkStatus();

@@ -71,7 +71,6 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Cancellation gone_;
   ReplyWriter* writer_ = nullptr;  // of the request being handled
   std::string peer_;
-  std::string unsent_;  // rest of a probe that the kernel took only in part
   Phase phase_ = Phase::kReading;
   bool watching_errors_ = false;
   bool probed_ = false;

@@ -64,6 +64,8 @@ TEST(Desync, WhatIsNotOneClearRequestReachesNobody) {
       Declared("Transfer-Encoding: chunked\r\nContent-Length: 6", "0\r\n\r\nX"),
       Declared("Content-Length: 1\r\nContent-Length: 2", "ab"),
       Declared("Content-Length: 1, 2", "ab"),
+      Declared("Content-Length: 5\r\nContent-Length: 5", "abcde"),
+      Declared("Content-Length: 5, 5", "abcde"),
       Declared("Content-Length: +5", "abcde"),
       Declared("Content-Length: 0x5", "abcde"),
       Declared("Content-Length: 5 5", "abcde"),
@@ -93,6 +95,8 @@ TEST(Desync, WhatIsNotOneClearRequestReachesNobody) {
       Chunked("5\rabcde\r0\r\r"),
       Chunked("fffffffffffffffff\r\nabcde\r\n0\r\n\r\n"),
       Chunked("5;" + std::string(1 << 20, 'e') + "\r\nabcde\r\n0\r\n\r\n"),
+      Chunked("5;a=\"\n\"\r\nabcde\r\n0\r\n\r\n"),
+      Chunked("5;a=\"\x01\"\r\nabcde\r\n0\r\n\r\n"),
       "GET /first HTTP/1.1\nHost: a\n\n",
       "GET /first HTTP/1.1\r\nHost: a\rX: b\r\n\r\n",
       "GET  /first HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -100,6 +104,8 @@ TEST(Desync, WhatIsNotOneClearRequestReachesNobody) {
       "GET /fir st HTTP/1.1\r\nHost: a\r\n\r\n",
       "GET /first HTTP/1.1\r\nHost: a\r\nX\r\n\r\n",
       "GET /first HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n",
+      "GET /first HTTP/1.1\r\nHost: a b\r\n\r\n",
+      "GET /first HTTP/1.1\r\nHost: a/../b@c\r\n\r\n",
   };
   for (const std::string& bytes : refused) {
     Counting upstream;
@@ -224,6 +230,7 @@ TEST(Desync, RepliesThatAreNotOneClearReplyAreErrors) {
         std::string("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: "
                     "chunked\r\n\r\n0\r\n\r\n"),
         std::string("HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab"),
+        std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
         std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
         std::string("HTTP/1.1 2000 OK\r\n\r\n"), std::string("220 smtp.example ESMTP\r\n"),
         std::string(1 << 20, 'x')}) {

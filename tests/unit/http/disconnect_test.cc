@@ -96,9 +96,26 @@ TEST(Disconnect, HalfCloseAloneStillGetsTheWholeReply) {
       const WireMessage reply = client.ReadMessage();
       EXPECT_TRUE(reply.complete);
       EXPECT_EQ(reply.body, "data: 1\n\ndata: 2\n\n");
+      EXPECT_THAT(reply.head, testing::StartsWith("HTTP/1.1 200 OK\r\n"));
+      EXPECT_EQ(reply.interim, 0) << "many clients know no interim replies";
       EXPECT_EQ(door->Outcome().end, RelayEnd::kDone);
     }
   }
+}
+
+TEST(Disconnect, AClientOfHttp10IsNoticedWhileItsReplyHasNotBegun) {
+  Signal ready, closed;
+  FakeUpstream upstream([&](TestSocket& peer) {
+    peer.ReadMessage();
+    ready.Set();
+    if (peer.AwaitClose()) closed.Set();
+  });
+  const auto door = Door::To(upstream.origin());
+  TestSocket client = door->Client();
+  client.Send("POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}");
+  ASSERT_TRUE(ready.Await());
+  client.Close();
+  EXPECT_TRUE(closed.Await(kBound * 2));
 }
 
 TEST(Disconnect, AClientThatSentMoreBeforeItLeftIsNoticedToo) {

@@ -230,6 +230,29 @@ TEST(Relay, AnEventStreamThatBreaksOffEndsWithAnErrorEvent) {
   }
 }
 
+// Where the connection's end is the body's, nothing else tells that the engine died.
+TEST(Relay, AStreamThatEndsWithItsConnectionIsCutIfThatIsWithinAnEvent) {  // D14
+  const std::pair<std::string, bool> cases[] = {{"data: 1\n\ndata: {\"ha", true},
+                                                {"data: 1\r\n", true},
+                                                {": no event", true},
+                                                {"data: 1\n\n", false},
+                                                {"data: 1\n\ndata: [DONE]\n", false}};
+  for (const auto& [sent, cut] : cases) {
+    FakeUpstream upstream([&, sent = sent](TestSocket& peer) {
+      peer.ReadMessage();
+      peer.Send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + sent);
+    });
+    const auto door = Door::To(upstream.origin());
+    TestSocket client = door->Client();
+    client.Send(Post("{}"));
+    const WireMessage reply = client.ReadMessage();
+    EXPECT_TRUE(reply.complete);
+    EXPECT_THAT(reply.body, testing::StartsWith(sent));
+    EXPECT_EQ(reply.body.find("upstream_failed") != reply.body.npos, cut) << reply.body;
+    EXPECT_EQ(door->Outcome().end, cut ? RelayEnd::kFailedMidway : RelayEnd::kDone);
+  }
+}
+
 TEST(Relay, AnyOtherReplyThatBreaksOffIsCut) {
   for (const char* framing :
        {"Content-Length: 100\r\n\r\npart", "Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n"}) {

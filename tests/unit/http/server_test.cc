@@ -100,6 +100,16 @@ TEST(HttpServer, StatesItsHeaderLimit) {
     client.Send(Get(fits));
     EXPECT_EQ(client.ReadMessage().status(), 200);
   }
+  // The limit is for the whole head, however it is divided and however it comes.
+  for (const bool over : {false, true}) {
+    const size_t left = (32u << 10) + (over ? 1 : 0) - Get(hundred + "X: \r\n").size();
+    const std::string head = Get(hundred + "X: " + std::string(left, 'v') + "\r\n");
+    TestSocket whole = door.Client(), pieces = door.Client();
+    whole.Send(head);
+    for (size_t at = 0; at < head.size(); at += 1000) pieces.Send(head.substr(at, 1000));
+    EXPECT_EQ(whole.ReadMessage().status(), over ? 431 : 200);
+    EXPECT_EQ(pieces.ReadMessage().status(), over ? 431 : 200);
+  }
   std::string thousand;
   for (int i = 0; i < 1000; ++i) thousand += "a: b\r\n";
   TestSocket many = door.Client();

@@ -51,6 +51,13 @@ TEST(Request, SplitsAndDecodesTheTarget) {
   EXPECT_EQ(r.QueryParam("none"), std::nullopt);
   r.SetTarget("http://door:80/v1/x?y=1");
   EXPECT_EQ(r.target, "/v1/x?y=1");
+  r.SetTarget("HTTPS://door?y=1");
+  EXPECT_EQ(r.path, "/");
+  for (const char* other : {"*", "door:443", "ftp://door/v1/x", "evil?u=http://door/v1/x"}) {
+    r.SetTarget(other);
+    EXPECT_EQ(r.target, other);
+    EXPECT_NE(r.path, "/v1/x");
+  }
 }
 
 TEST(Origin, ParsesWhatItPrintsAndRefusesTheRest) {
