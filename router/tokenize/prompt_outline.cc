@@ -16,7 +16,8 @@ constexpr size_t kMinSlot = 64;   // shorter texts are not worth a slot
 constexpr size_t kMaxBlank = 64;  // white space that stays beside a slot
 constexpr size_t kMaxDepth = 64;  // of a message
 constexpr size_t kMaxSlots = 999'999;
-constexpr size_t kLargeData = 4096;  // an image's bytes, which no template prints
+constexpr size_t kMaxIds = 4u << 20;  // longer than any context
+constexpr size_t kLargeData = 4096;   // an image's bytes, which no template prints
 constexpr std::string_view kBilling = "x-anthropic-billing-header";  // the template's side drops it
 
 uint32_t RoleBit(std::string_view role) {
@@ -50,8 +51,9 @@ constexpr std::array<std::string_view, 9> kChatMembers = {"tools",
 
 class OutlineReader {
  public:
-  OutlineReader(PromptApi api, std::string_view body, uint32_t roles, PromptOutline* out)
-      : api_(api), json_(body), roles_(roles), out_(*out) {}
+  OutlineReader(PromptApi api, std::string_view body, uint32_t roles, PromptOutline* out,
+                size_t enough)
+      : api_(api), json_(body), roles_(roles), enough_(enough), out_(*out) {}
 
   PromptReason Read() {
     out_.add_special_tokens = api_ == PromptApi::kCompletion;
@@ -123,14 +125,14 @@ class OutlineReader {
     const std::string_view text = json_.Since(begin);
     TokenId id = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
-    out_.ids.push_back(id);
+    if (out_.ids.size() < kMaxIds) out_.ids.push_back(id);
     return read.ec == std::errc() && read.ptr == text.data() + text.size() && id >= 0;
   }
 
   bool Key(std::string_view key) {
     if (out_.request.back() != '{') out_.request += ',';
     out_.request += '"';
-    out_.request += key;
+    Put(key);
     out_.request += "\":";
     return true;
   }
@@ -139,8 +141,14 @@ class OutlineReader {
     json_.Peek();
     const size_t begin = json_.at();
     if (!json_.SkipValue()) return false;
-    out_.request += json_.Since(begin);
+    Put(json_.Since(begin));
     return true;
+  }
+
+  // Appends to the request, of which no more is wanted than `enough_`.
+  void Put(std::string_view text) {
+    const size_t had = out_.request.size();
+    if (had < enough_) out_.request += text.substr(0, enough_ - had);
   }
 
   // A value in which texts may be slots. `role`: whose, where the value itself does not say.
@@ -217,7 +225,7 @@ class OutlineReader {
     const size_t after = before < raw.size() ? RawBlankSuffix(raw) : 0;
     if (before + after + kMinSlot / 2 > raw.size() || before > kMaxBlank || after > kMaxBlank ||
         out_.slots.size() >= kMaxSlots || roles_ == 0 || raw.substr(before).starts_with(kBilling)) {
-      out_.request += json_.Since(begin);
+      Put(json_.Since(begin));
       return true;
     }
     out_.request += '"';
@@ -232,6 +240,7 @@ class OutlineReader {
   const PromptApi api_;
   JsonCursor json_;
   const uint32_t roles_;
+  const size_t enough_;
   PromptOutline& out_;
   bool has_prompt_ = false;
   PromptReason reason_ = PromptReason::kNone;
@@ -240,8 +249,8 @@ class OutlineReader {
 }  // namespace
 
 PromptReason PromptOutline::Of(PromptApi api, std::string_view body, uint32_t roles,
-                               PromptOutline* out) {
-  return OutlineReader(api, body, roles, out).Read();
+                               PromptOutline* out, size_t enough) {
+  return OutlineReader(api, body, roles, out, enough).Read();
 }
 
 }  // namespace ember::router

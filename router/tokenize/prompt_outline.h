@@ -32,7 +32,9 @@ struct PromptOutline {
   bool add_special_tokens = false;
 
   // Of several prompts of a completion the first counts. `roles`: whose texts may be slots.
-  static PromptReason Of(PromptApi api, std::string_view body, uint32_t roles, PromptOutline* out);
+  // `enough`: about so much of `request` is wanted; then it is cut, and no JSON.
+  static PromptReason Of(PromptApi api, std::string_view body, uint32_t roles, PromptOutline* out,
+                         size_t enough = std::string::npos);
 };
 
 }  // namespace ember::router

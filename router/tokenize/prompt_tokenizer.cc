@@ -53,7 +53,8 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   if (SharedPrompt known = endpoint_answers_.Find(digest)) co_return known;
   PromptOutline outline;
   const std::optional<PromptApi> api = PromptApiOf(path);
-  if (!api || PromptOutline::Of(*api, body, 0, &outline) != PromptReason::kNone) co_return nullptr;
+  if (!api || PromptOutline::Of(*api, body, 0, &outline, 0) != PromptReason::kNone)
+    co_return nullptr;
   const std::shared_ptr<const Endpoint> endpoint = best->endpoint;
   auto tokens = co_await endpoint_.Tokenize(endpoint->config, *api, body, options_.engine.deadline);
   if (!tokens.ok()) co_return nullptr;

@@ -13,7 +13,7 @@ constexpr size_t kMaxText = 256u << 10;  // more of it tells nothing new
 
 SharedPrompt TextChunksOf(PromptApi api, std::string_view body) {
   PromptOutline outline;
-  if (PromptOutline::Of(api, body, 0, &outline) != PromptReason::kNone) return nullptr;
+  if (PromptOutline::Of(api, body, 0, &outline, kMaxText) != PromptReason::kNone) return nullptr;
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = TokenSource::kText;
   prompt->model = std::move(outline.model);

@@ -178,6 +178,17 @@ TEST(JsonText, BlankEndsAreThoseThatPythonStrips) {
   EXPECT_EQ(RawBlankSuffix("x\u00e9"), 0u);
 }
 
+TEST(PromptOutline, NoMoreIsCopiedOfAHugeBodyThanIsWanted) {  // D6
+  const std::string body =
+      Chat(R"({"role":"user","content":")" + std::string(8 << 20, 'x') + R"("})");
+  PromptOutline whole, part;
+  ASSERT_EQ(PromptOutline::Of(PromptApi::kChat, body, 0, &whole), PromptReason::kNone);
+  ASSERT_EQ(PromptOutline::Of(PromptApi::kChat, body, 0, &part, 1000), PromptReason::kNone);
+  EXPECT_LT(part.request.capacity(), 3000u);
+  EXPECT_EQ(part.request.substr(0, 1000), whole.request.substr(0, 1000));
+  EXPECT_EQ(part.model, whole.model);
+}
+
 TEST(TextChunks, LongerChatsBeginWithTheSameChunks) {
   const std::string first = R"({"role":"user","content":")" + kLong + R"("})";
   const SharedPrompt shorter = TextChunksOf(PromptApi::kChat, Chat(first));
