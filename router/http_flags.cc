@@ -52,6 +52,10 @@ void HttpFlags::Declare(CLI::App& app) {
       ->check(CLI::Range(size_t{1}, size_t{1024}));
   option("--max-buffered-mib", max_buffered_mib, "request bodies held together; more get 503")
       ->check(CLI::Range(size_t{1}, size_t{1} << 20));
+  option("--max-choices", fan_out.choices, "a request's n and best_of; more gets 400")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 20));
+  option("--max-stops", fan_out.stops, "a request's stop sequences; more gets 400")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 20));
   const auto time = [&](const char* name, int& value, const char* help) {
     option(name, value, help)->check(CLI::Range(1, 86'400'000));
   };
@@ -77,6 +81,7 @@ Status HttpFlags::Interpret(ServiceOptions* out) const {
   out->server.max_header_bytes = max_header_kib << 10;
   out->server.max_body_bytes = max_body_mib << 20;
   out->server.max_buffered_bytes = max_buffered_mib << 20;
+  out->router.fan_out = fan_out;
   out->server.header_timeout = milliseconds(header_timeout_ms);
   out->server.body_timeout = milliseconds(body_timeout_ms);
   out->server.idle_timeout = milliseconds(keep_alive_timeout_ms);

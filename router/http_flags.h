@@ -22,6 +22,7 @@ struct HttpFlags {
   size_t max_header_kib = 32;
   size_t max_body_mib = 64;
   size_t max_buffered_mib = 1024;
+  FanOutCaps fan_out;
   int header_timeout_ms = 15000;
   int body_timeout_ms = 60000;
   int keep_alive_timeout_ms = 75000;

@@ -40,6 +40,9 @@ OpenAiError ErrorOf(const AttemptResult& result) {
     return OpenAiError::ForHttpStatus(504, "the replica hangs", "deadline");
   }
   OpenAiError error = OpenAiError::FromStatus(result.relay.error);
+  if (result.relay.error.code() == StatusCode::kCorrupt) {
+    return OpenAiError::ForHttpStatus(502, error.message, error.code);
+  }
   const bool later = result.retry_reason == "connect" || result.retry_reason == "busy" ||
                      result.retry_reason == "status_503";
   return later ? OpenAiError::ForHttpStatus(503, error.message) : error;
@@ -49,7 +52,7 @@ void CountTokens(const AttemptResult& result, ReplicaTotals* totals) {
   if (result.route == RouteName(Route::kLocal)) ++totals->routed_local;
   if (result.route == RouteName(Route::kRemote)) ++totals->routed_remote;
   if (result.route == RouteName(Route::kRecompute)) ++totals->routed_recompute;
-  if (!result.usage) return;
+  if (!result.usage || !result.usage->counted) return;
   totals->cached_tokens += result.usage->cached_tokens;
   totals->computed_tokens += result.usage->computed_tokens;
 }
@@ -73,7 +76,9 @@ Status Router::Admit(const http::Request& request, Routing* routing) const {
   if (!pin.empty() && parts_.replicas->Find(pin) == nullptr) {
     return InvalidError("x-ember-pin: there is no replica \"" + pin.substr(0, 100) + "\"");
   }
-  return routing->options.has_prompt ? CheckIsObject(request.body) : OkStatus();
+  if (!routing->options.has_prompt) return OkStatus();
+  EMBER_RETURN_IF_ERROR(CheckIsObject(request.body));
+  return options_.fan_out.Check(request.body);
 }
 
 asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWriter& writer) {
@@ -97,7 +102,11 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
     const AttemptResult result = co_await Forward(request, writer, &routing, decision);
     Suspect(request, &routing, result);
     if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
-      co_return Finish(&routing, result);
+      Finish(&routing, result);
+      if (result.cut_at && co_await parts_.forwarder->IsDead(*result.cut_at)) {
+        CountBreak(request, &routing, result);
+      }
+      co_return;
     }
     error = ErrorOf(result);
     if (result.retry_reason.empty() || routing.breaks >= routing.may_break) break;
@@ -119,16 +128,20 @@ std::optional<OpenAiError> Router::CheckSuspicion(const http::Request& request, 
 }
 
 void Router::Suspect(const http::Request& request, Routing* routing, const AttemptResult& result) {
-  const bool midway = result.relay.end == RelayEnd::kFailedMidway &&
-                      result.relay.error.code() == StatusCode::kUnavailable;
-  if (result.retry_reason == "reset" || midway) {
-    ++routing->breaks;
-    if (request.body.empty()) return;
-    if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
-    suspects_.OnBroke(*routing->digest, SteadyClock().Now());
+  if (result.retry_reason == "reset") {
+    CountBreak(request, routing, result);
   } else if (routing->digest && result.relay.end == RelayEnd::kDone) {
     suspects_.OnServed(*routing->digest);
   }
+}
+
+void Router::CountBreak(const http::Request& request, Routing* routing,
+                        const AttemptResult& result) {
+  ++routing->breaks;
+  if (request.body.empty()) return;
+  if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
+  suspects_.OnBroke(*routing->digest, routing->tried.back(), result.relay.started_at,
+                    SteadyClock().Now());
 }
 
 asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request& request,
@@ -292,7 +305,9 @@ void Router::Settle(const Routing& routing, const PrefixMatcher::Presumed& presu
                     const CandidateCost* cost, const AttemptResult& result) {
   if (routing.prompt == nullptr) return;
   std::optional<uint64_t> cached;
-  if (result.relay.status == 200 && result.usage) cached = result.usage->cached_tokens;
+  if (result.relay.status == 200 && result.usage && result.usage->counted) {
+    cached = result.usage->cached_tokens;
+  }
   parts_.matcher->Settle(presumed, cached);
   if (cost == nullptr || cost->remote_tokens == 0 || !result.cached_tokens) return;
   if (result.relay.status != 200) return;
@@ -329,8 +344,8 @@ void Router::Finish(Routing* routing, const AttemptResult& result) {
   record.route = result.route;
   record.stream = relay.event_stream;
   record.reply_bytes = relay.body_bytes;
-  record.counted = result.usage.has_value();
-  if (result.usage) {
+  record.counted = result.usage && result.usage->counted;
+  if (record.counted) {
     record.cached_tokens = result.usage->cached_tokens;
     record.computed_tokens = result.usage->computed_tokens;
   }

@@ -13,6 +13,7 @@
 
 #include "router/admission/admission.h"
 #include "router/admission/suspect_list.h"
+#include "router/front/fan_out.h"
 #include "router/front/forwarder.h"
 #include "router/front/routing_options.h"
 #include "router/index/prefix_index.h"
@@ -41,6 +42,7 @@ struct RouterOptions {
   std::map<std::string, const Policy*, std::less<>> model_policies;  // instead, by model
   bool allow_policy_override = true;  // a request may name its policy
   int max_retries = 2;                // attempts beyond the first
+  FanOutCaps fan_out;
   // x-ember-tenant says whose turn a request takes; else its credential does.
   bool trust_tenant_header = false;
 };
@@ -86,6 +88,8 @@ class Router {
   // A request that broke replicas lately is not tried as often as others.
   std::optional<http::OpenAiError> CheckSuspicion(const http::Request& request, Routing* routing);
   void Suspect(const http::Request& request, Routing* routing, const AttemptResult& result);
+  // The request may have broken the replica that it was sent to last.
+  void CountBreak(const http::Request& request, Routing* routing, const AttemptResult& result);
   // The decision among `candidates`, also added to the record.
   const RoutingDecision& Decide(std::vector<Candidate> candidates, Routing* routing);
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,

@@ -19,7 +19,8 @@ class SuspectList {
   static constexpr Duration kMemory = seconds(30);
 
   bool empty() const { return entries_.empty(); }
-  void OnBroke(const Checksum& digest, TimePoint now);
+  // Requests that one death cut off together (sent before it) count it once.
+  void OnBroke(const Checksum& digest, uint32_t replica, TimePoint sent, TimePoint now);
   // A neighbour of the guilty one, or luck: nothing is held against it.
   void OnServed(const Checksum& digest) { entries_.erase(digest); }
   // Replicas that it broke lately.
@@ -29,6 +30,7 @@ class SuspectList {
   struct Entry {
     int breaks = 0;
     TimePoint last;
+    std::map<uint32_t, TimePoint> broken;  // replicas, and when last
   };
   std::map<Checksum, Entry> entries_;
 };

@@ -13,6 +13,8 @@ namespace {
 
 namespace asio = boost::asio;
 
+constexpr Duration kPatience = milliseconds(250);  // to learn whether anybody listens
+
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
 // The peer's address without its port, after those that earlier proxies put there. What stands
@@ -58,6 +60,7 @@ std::optional<Health::Reply> ReplyOf(const http::RelayOutcome& relay) {
   if (relay.end == http::RelayEnd::kFailedBefore || relay.end == http::RelayEnd::kFailedMidway) {
     if (relay.error.code() == StatusCode::kDeadline) return Health::Reply::kTimeout;
     if (relay.error.code() == StatusCode::kUnavailable) return Health::Reply::kReset;
+    if (relay.error.code() == StatusCode::kCorrupt) return Health::Reply::kServerError;
     return {};
   }
   if (relay.status >= 500) return Health::Reply::kServerError;
@@ -125,7 +128,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     result.route = KnownRoute(head.headers.Get("x-ember-route"));
     said_by_agent = !result.route.empty();
     // A whole reply that came in one piece tells already what a stream tells at its end.
-    if (!event_stream) result.usage = observer.Usage();
+    if (!event_stream) result.usage = UsageOf(attempt, observer);
     ChooseRoute(attempt, said_by_agent, &result);
     Label(attempt, result, so_far, &head);
   };
@@ -140,12 +143,19 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     last_piece = now;
   };
   result.relay = co_await http::Relay(pool_, member.config.http, request, writer, std::move(relay));
-  result.usage = observer.Usage();
+  result.usage = UsageOf(attempt, observer);
   if (result.usage) {
     ChooseRoute(attempt, said_by_agent, &result);
-    attempt.flight->Learn(TokensOf(result, attempt.cost), Now());
+    // Without a count or a prediction nothing is known of what it computed.
+    if (result.usage->counted || attempt.cost != nullptr) {
+      attempt.flight->Learn(TokensOf(result, attempt.cost), Now());
+    }
   }
   JudgeHealth(attempt.replica, &result);
+  if (result.relay.end == http::RelayEnd::kFailedMidway &&
+      result.relay.error.code() == StatusCode::kUnavailable) {
+    result.cut_at = member.config.http;
+  }
   if (result.relay.end == http::RelayEnd::kDone) {
     // A stream shows when its prefill ended; of a whole reply we see only the end.
     const TimePoint from =
@@ -155,11 +165,31 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   co_return result;
 }
 
+asio::awaitable<bool> Forwarder::IsDead(http::Origin origin) {
+  const auto reply = co_await pool_.Call(std::move(origin), {.target = "/health"},
+                                         {.connect_timeout = kPatience, .deadline = kPatience});
+  co_return !reply.ok() && reply.status().code() == StatusCode::kUnavailable;
+}
+
+std::optional<ReplyUsage> Forwarder::UsageOf(const Attempt& attempt, ReplyObserver& observer) {
+  std::optional<ReplyUsage> usage = observer.Usage();
+  if (!usage) return usage;
+  bool& counts_cached = replicas_.at(attempt.replica).counts_cached;
+  counts_cached = counts_cached || usage->counted;
+  if (counts_cached) {
+    usage->counted = true;
+  } else {
+    usage->cached_tokens = std::min(attempt.record->predicted_tokens, usage->computed_tokens);
+    usage->computed_tokens -= usage->cached_tokens;
+  }
+  return usage;
+}
+
 void Forwarder::ChooseRoute(const Attempt& attempt, bool said_by_agent,
                             AttemptResult* result) const {
   if (said_by_agent) return;
   std::optional<uint64_t> cached = result->cached_tokens;
-  if (result->usage) cached = result->usage->cached_tokens;
+  if (result->usage && result->usage->counted) cached = result->usage->cached_tokens;
   // An error took no way at all.
   result->route = result->relay.status >= 400 ? "" : RouteOfReply(cached, attempt.cost);
 }
@@ -175,9 +205,10 @@ void Forwarder::Label(const Attempt& attempt, const AttemptResult& result,
   } else {
     headers.Set("x-ember-route", std::string(result.route));
   }
-  if (!result.cached_tokens && (result.usage || attempt.cost != nullptr)) {
+  const bool counted = result.usage && result.usage->counted;
+  if (!result.cached_tokens && (counted || attempt.cost != nullptr)) {
     const uint64_t cached =
-        result.usage ? result.usage->cached_tokens : attempt.record->predicted_tokens;
+        counted ? result.usage->cached_tokens : attempt.record->predicted_tokens;
     headers.Set("x-ember-cached-tokens", std::to_string(cached));
   }
   if (attempt.cost != nullptr) {

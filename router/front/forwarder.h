@@ -16,6 +16,8 @@
 
 namespace ember::router {
 
+class ReplyObserver;
+
 struct ForwarderOptions {
   Duration connect_timeout = seconds(2);
   Duration first_byte_timeout = seconds(600);
@@ -37,10 +39,11 @@ struct AttemptResult {
   http::RelayOutcome relay;
   std::string_view route;                 // see RouteOfReply; empty: not known
   std::optional<uint64_t> cached_tokens;  // as the agent said in its reply's head
-  std::optional<ReplyUsage> usage;        // as the engine counted
+  std::optional<ReplyUsage> usage;        // as the engine counted, as far as it did
   // Set when nothing was sent to the client and another replica may do better: "connect", "reset",
   // "busy", "hung" or "status_503".
   std::string retry_reason;
+  std::optional<http::Origin> cut_at;  // the replica broke off within its reply; see IsDead
 };
 
 class Forwarder {
@@ -52,8 +55,13 @@ class Forwarder {
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
                                                 http::ResponseWriter& writer, Attempt attempt);
 
+  // Nobody listens there: a reply that broke off took its engine with it.
+  boost::asio::awaitable<bool> IsDead(http::Origin origin);
+
  private:
   http::RelayOptions RelayOptionsFor(const http::Request& request, const Attempt& attempt) const;
+  // What the engine counted in the reply so far. What it does not tell is taken to be as predicted.
+  std::optional<ReplyUsage> UsageOf(const Attempt& attempt, ReplyObserver& observer);
   // `result`'s route, unless the agent said it.
   void ChooseRoute(const Attempt& attempt, bool said_by_agent, AttemptResult* result) const;
   // The router's own headers of a reply, `result` known so far.

@@ -19,6 +19,19 @@ std::optional<uint64_t> Count(const simdjson::simdjson_result<element>& value) {
   return n;
 }
 
+// `usage` as chats and completions have it, or as responses do.
+std::optional<ReplyUsage> UsageOf(const simdjson::simdjson_result<element>& usage) {
+  for (const auto& [total, details] : {std::pair("prompt_tokens", "prompt_tokens_details"),
+                                       std::pair("input_tokens", "input_tokens_details")}) {
+    const auto prompt = Count(usage[total]);
+    if (!prompt) continue;
+    const auto told = Count(usage[details]["cached_tokens"]);
+    const uint64_t reused = told.value_or(0);
+    return ReplyUsage{reused, *prompt - std::min(reused, *prompt), told.has_value()};
+  }
+  return {};
+}
+
 constexpr size_t kMaxDepth = 512;
 
 // Whether brackets are nested deeper than any parser would go, in the part of a body that is looked
@@ -81,11 +94,8 @@ std::optional<ReplyUsage> ReadUsage(std::string_view json) {
   const auto cached = Count(root["timings"]["cache_n"]);
   const auto computed = Count(root["timings"]["prompt_n"]);
   if (cached && computed) return ReplyUsage{*cached, *computed};
-  const auto prompt = Count(root["usage"]["prompt_tokens"]);
-  if (!prompt) return {};
-  const uint64_t reused =
-      Count(root["usage"]["prompt_tokens_details"]["cached_tokens"]).value_or(0);
-  return ReplyUsage{reused, *prompt - std::min(reused, *prompt)};
+  if (const auto usage = UsageOf(root["usage"])) return usage;
+  return UsageOf(root["response"]["usage"]);
 }
 
 }  // namespace ember::router

@@ -29,10 +29,13 @@ std::string ReadModel(std::string_view body);
 struct ReplyUsage {
   uint64_t cached_tokens = 0;    // of the prompt, reused
   uint64_t computed_tokens = 0;  // of the prompt, prefilled
+  // False: the engine told only how long the prompt was, here all computed. Many do unless asked,
+  // and even those that tell how much was cached are silent when that was nothing.
+  bool counted = true;
 };
 
-// From a whole reply or one event: `timings` (llama.cpp) or `usage` (OpenAI). Nothing when the text
-// has neither.
+// From a whole reply or one event: `timings` (llama.cpp) or `usage` (OpenAI; of responses too).
+// Nothing when the text has neither.
 std::optional<ReplyUsage> ReadUsage(std::string_view json);
 
 }  // namespace ember::router

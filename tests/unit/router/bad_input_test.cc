@@ -59,6 +59,18 @@ TEST(BadBody, IsRefusedInTheShapeOfOpenAiOrPassedOnUntouched) {  // D1
   EXPECT_EQ(replica.requests(), static_cast<int>(passed));
 }
 
+TEST(BadBody, OneThatAsksForThousandsOfAnswersIsRefused) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()});
+  for (const char* body : {"{\"n\":16384}", "{\"n\":1,\"best_of\":129}"}) {
+    const WireMessage reply = router.Ask(Post(body, "", "/v1/completions"));
+    EXPECT_EQ(reply.status(), 400) << body;
+    EXPECT_THAT(reply.body, HasSubstr("\"type\":\"invalid_request_error\"")) << body;
+  }
+  EXPECT_EQ(replica.requests(), 0);
+  EXPECT_EQ(router.Ask(Post("{\"n\":128}")).status(), 200);
+}
+
 TEST(BadBody, AByteOrderMarkAndWrongOrNoContentTypeAreNeverA500) {  // D1
   FakeReplica replica(Answering(JsonReply(200, "{}")));
   RouterFixture router({replica.origin()});

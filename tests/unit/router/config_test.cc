@@ -27,7 +27,7 @@ TEST(Config, ReadsWhatTheHelpShows) {
       Parse({"--listen=127.0.0.1:0", "--grpc=off", "--policy=sticky",
              "--replica=r1,http=127.0.0.1:1,grpc=127.0.0.1:2", "--replica=r2,http=127.0.0.1:3",
              "--max-body-mib=1", "--allow-path=/v1/files", "--header-timeout-ms=7",
-             "--tokenize-timeout-ms=50"});
+             "--tokenize-timeout-ms=50", "--max-choices=2"});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ((*config)->service.server.port, 0);
   EXPECT_FALSE((*config)->grpc);
@@ -37,6 +37,7 @@ TEST(Config, ReadsWhatTheHelpShows) {
   EXPECT_EQ((*config)->service.server.header_timeout, milliseconds(7));
   EXPECT_EQ((*config)->service.allowed_paths, std::vector<std::string>{"/v1/files"});
   EXPECT_EQ((*config)->service.tokenizer.engine.deadline, milliseconds(50));
+  EXPECT_EQ((*config)->service.router.fan_out.choices, 2u);
 }
 
 TEST(Config, PoliciesByModelAndWhoMayChoose) {

@@ -68,6 +68,21 @@ TEST(Ejection, ABurstOf5xxPutsAReplicaOutAndAFewGoodRepliesBringItBack) {
       HasSubstr("ember_router_replica_ejections_total{replica=\"r1\",reason=\"server_error\"}"));
 }
 
+TEST(Ejection, RepliesThatAreNoHttpAre502AndPutAReplicaOut) {
+  for (const std::string& reply :
+       {std::string("220 smtp.example ESMTP\r\n\r\n"),
+        "HTTP/1.1 200 OK\r\nX: " + std::string(100 << 10, 'x') + "\r\n\r\n",
+        std::string("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")}) {
+    FakeReplica bad(Answering(reply));
+    FakeReplica good(Answering(JsonReply(200, "{}")));
+    RouterFixture router({bad.origin(), good.origin()});
+    EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r1\r\n")).status(), 502);
+    for (int i = 0; i < 5; ++i) router.Ask(Post("{}", "x-ember-pin: r1\r\n"));
+    EXPECT_EQ(StateOf(router, 0), "ejected");
+    EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  }
+}
+
 TEST(Hung, AReplicaThatAcceptsAndNeverAnswersIsPutOutAndItsRequestsGoElsewhere) {  // D19
   Signal end;
   FakeReplica hung([&](TestSocket&, const WireMessage&) { end.Await(); });
@@ -208,6 +223,47 @@ TEST(Poison, ARequestThatBreaksReplicasIsLeftAloneHoweverOftenItsClientTries) { 
     EXPECT_EQ(router.Ask(Post("{\"prompt\":\"other\"}")).status(), 200);
   }
   EXPECT_THAT(router.Ask(Post("{\"prompt\":\"poison\"}")).body, HasSubstr("breaks_replicas"));
+}
+
+constexpr char kBegun[] =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+    "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
+
+TEST(Poison, ARequestWhoseStreamsTakeTheirEnginesWithThemIsLeftAloneToo) {
+  std::vector<std::unique_ptr<http::FakeUpstream>> engines;
+  std::vector<http::Origin> origins;
+  for (size_t i = 0; i < 4; ++i) {
+    engines.push_back(std::make_unique<http::FakeUpstream>([&engines, i](TestSocket& peer) {
+      if (!peer.ReadMessage().head.starts_with("POST ")) {
+        peer.Send(JsonReply(200, "{}"));
+        return;
+      }
+      peer.Send(kBegun);
+      engines[i]->StopListening();
+    }));
+    origins.push_back(engines.back()->origin());
+  }
+  RouterFixture router(origins, NoKeptConnections);
+  TestSocket client = router.Client();
+  for (const char* pin : {"r1", "r2", "r3"}) {
+    client.Send(Post("{\"stream\":true}", "x-ember-pin: " + std::string(pin) + "\r\n"));
+    EXPECT_EQ(client.ReadMessage().status(), 200);
+  }
+  client.Send(Post("{\"stream\":true}", "x-ember-pin: r4\r\n"));
+  EXPECT_THAT(client.ReadMessage().body, HasSubstr("breaks_replicas"));
+}
+
+TEST(Poison, AStreamThatBreaksOffAtALivingEngineIsNothingAgainstItsRequest) {
+  FakeReplica cut([](TestSocket& peer, const WireMessage&) {
+    peer.Send(kBegun);
+    peer.Close();
+  });
+  RouterFixture router({cut.origin()});
+  TestSocket client = router.Client();
+  for (int i = 0; i < 6; ++i) {
+    client.Send(Post("{\"stream\":true}"));
+    EXPECT_EQ(client.ReadMessage().status(), 200);
+  }
 }
 
 TEST(Poison, ANeighbourOfTheGuiltyOneIsServedWhenItComesAgain) {

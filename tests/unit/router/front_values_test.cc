@@ -1,6 +1,7 @@
 // The front's pure parts: what a request asks of the router, and what is read in JSON.
 #include <gtest/gtest.h>
 
+#include "router/front/fan_out.h"
 #include "router/front/json_reader.h"
 #include "router/front/reply_observer.h"
 #include "router/front/routing_options.h"
@@ -98,6 +99,27 @@ TEST(JsonReader, TellsObjectsFromTheRest) {
   EXPECT_FALSE(CheckIsObject(std::string(10000, '[')).ok());
 }
 
+TEST(FanOut, IsCappedHoweverItIsWritten) {
+  const FanOutCaps caps{.choices = 4, .stops = 2};
+  const std::string far(100000, 'x');
+  for (const std::string& fits :
+       {std::string("{}"), std::string(R"({"n":4,"best_of":4.0,"stop":["a","b"]})"),
+        std::string(R"({"n":null,"stop":"abc","best_of":"4"})"), std::string(R"({"n":-1})"),
+        std::string(R"({"messages":[{"n":99,"stop":[1,2,3]}],"x":"\"n\":99"})"),
+        std::string("no object"), std::string(R"({"n":)"), std::string(R"([{"n":99}])")}) {
+    EXPECT_TRUE(caps.Check(fits).ok()) << fits;
+  }
+  for (const std::string& over :
+       {std::string(R"({"n":5})"), std::string(R"({"best_of":16384})"),
+        std::string(R"({"n":1,"n":5})"), std::string(R"({"\u006e":5})"),
+        std::string(R"({"n": 5.0 })"), std::string(R"({"n":0.5e1})"), std::string(R"({"n":"5"})"),
+        std::string(R"({"n":1e999})"), std::string(R"({"stop":["a","b",["c"]]})"),
+        std::string(R"({"stop_sequences":["a","b","c"]})"),
+        "{\"messages\":[{\"content\":\"" + far + "\"}],\"n\":5}"}) {
+    EXPECT_EQ(caps.Check(over).code(), StatusCode::kInvalid) << over.substr(0, 80);
+  }
+}
+
 TEST(JsonReader, ReadsCountsOfEnginesAndOfOpenAi) {
   const auto llama =
       ReadUsage(R"({"timings":{"cache_n":900,"prompt_n":100},"usage":{"prompt_tokens":1}})");
@@ -109,7 +131,16 @@ TEST(JsonReader, ReadsCountsOfEnginesAndOfOpenAi) {
   ASSERT_TRUE(openai);
   EXPECT_EQ(openai->cached_tokens, 48u);
   EXPECT_EQ(openai->computed_tokens, 2u);
-  EXPECT_EQ(ReadUsage(R"({"usage":{"prompt_tokens":7}})")->computed_tokens, 7u);
+  EXPECT_TRUE(openai->counted);
+  const auto response = ReadUsage(
+      R"({"response":{"usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":48}}}})");
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->computed_tokens, 2u);
+  for (const char* silent : {R"({"usage":{"prompt_tokens":7}})",
+                             R"({"usage":{"prompt_tokens":7,"prompt_tokens_details":null}})"}) {
+    EXPECT_EQ(ReadUsage(silent)->computed_tokens, 7u) << silent;
+    EXPECT_FALSE(ReadUsage(silent)->counted) << silent;
+  }
   // More cached than there were: nothing below zero comes out.
   EXPECT_EQ(
       ReadUsage(R"({"usage":{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}})")

@@ -46,13 +46,53 @@ TEST(SeenHeaders, WithoutAnAgentTheEnginesCountNamesTheRouteInMetricsAndExplain)
 }
 
 TEST(SeenHeaders, AStreamsCountComesTooLateForItsHeadAndInTimeForTheRest) {
-  FakeReplica replica(Answering(StreamReply(
-      "data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":9}}\n\ndata: [DONE]\n\n")));
+  FakeReplica replica(Answering(
+      StreamReply("data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":9,"
+                  "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]\n\n")));
   RouterFixture router({replica.origin()});
   const WireMessage reply = router.Ask(Post("{}"));
   EXPECT_EQ(reply.Field("x-ember-route"), "") << "round robin predicts nothing";
   EXPECT_EQ(reply.Field("x-ember-cached-tokens"), "");
   EXPECT_THAT(router.Page("/metrics"), HasSubstr(R"(route="recompute",status="200"} 1)"));
+}
+
+// vLLM and SGLang say how much was cached only when asked to, and then not when it was nothing.
+TEST(SeenHeaders, SilenceIsNoCountUntilTheEngineHasCountedOnce) {
+  constexpr char kSilent[] = R"({"usage":{"prompt_tokens":100,"prompt_tokens_details":null}})";
+  std::atomic<bool> counts{false};
+  FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
+    peer.Send(JsonReply(
+        200, counts
+                 ? R"({"usage":{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":64}}})"
+                 : kSilent));
+  });
+  RouterFixture router({replica.origin()});
+  const WireMessage silent = router.Ask(Post("{}"));
+  EXPECT_EQ(silent.Field("x-ember-route"), "");
+  EXPECT_EQ(silent.Field("x-ember-cached-tokens"), "");
+  EXPECT_THAT(router.Page("/metrics"), HasSubstr("ember_router_prompt_tokens_total 0"));
+  counts = true;
+  EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-cached-tokens"), "64");
+  counts = false;
+  EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-route"), "recompute");
+  EXPECT_THAT(router.Page("/metrics"), HasSubstr("ember_router_prompt_tokens_total 200"));
+}
+
+TEST(SeenHeaders, AnEngineThatDoesNotCountKeepsWhatItWasSent) {  // A8
+  const std::string reply = JsonReply(
+      200,
+      R"({"usage":{"prompt_tokens":2000,"prompt_tokens_details":null,"completion_tokens":1}})");
+  FakeReplica one{Answering(reply)}, two{Answering(reply)};
+  RouterFixture router({one.origin(), two.origin()},
+                       [](ServiceOptions& o) { o.router.default_policy = FindPolicy("prefix"); });
+  std::vector<std::string> homes;
+  for (int i = 0; i < 60; ++i) {
+    // In turn, so that each has become old before it comes again.
+    const std::string prompt(8000, static_cast<char>('a' + i % 10));
+    homes.push_back(router.Ask(Post("{\"prompt\":\"" + prompt + "\"}", "", "/v1/completions"))
+                        .Field("x-ember-replica"));
+    EXPECT_EQ(homes.back(), homes[static_cast<size_t>(i % 10)]) << i;
+  }
 }
 
 TEST(SeenHeaders, AnErrorTookNoRoute) {

@@ -11,22 +11,32 @@ TimePoint At(int ms) { return TimePoint() + milliseconds(ms); }
 TEST(SuspectList, CountsForgetsAndAcquits) {
   SuspectList list;
   EXPECT_TRUE(list.empty());
-  list.OnBroke(Digest(1), At(0));
-  list.OnBroke(Digest(1), At(10));
-  list.OnBroke(Digest(2), At(10));
+  list.OnBroke(Digest(1), 0, At(0), At(0));
+  list.OnBroke(Digest(1), 1, At(0), At(10));
+  list.OnBroke(Digest(2), 1, At(0), At(10));
   EXPECT_EQ(list.Breaks(Digest(1), At(20)), 2);
   EXPECT_EQ(list.Breaks(Digest(3), At(20)), 0);
   list.OnServed(Digest(2));
   EXPECT_EQ(list.Breaks(Digest(2), At(20)), 0);
   const TimePoint later = At(10) + SuspectList::kMemory;
   EXPECT_EQ(list.Breaks(Digest(1), later), 0);
-  list.OnBroke(Digest(1), later);
+  list.OnBroke(Digest(1), 0, later, later);
   EXPECT_EQ(list.Breaks(Digest(1), later), 1) << "the old ones don't count any more";
+}
+
+TEST(SuspectList, OneDeathThatCutsManyCountsOnce) {
+  SuspectList list;
+  for (int i = 0; i < 64; ++i) list.OnBroke(Digest(1), 7, At(i), At(100));
+  EXPECT_EQ(list.Breaks(Digest(1), At(100)), 1);
+  list.OnBroke(Digest(1), 8, At(50), At(101));
+  EXPECT_EQ(list.Breaks(Digest(1), At(101)), 2) << "another replica";
+  list.OnBroke(Digest(1), 7, At(200), At(210));
+  EXPECT_EQ(list.Breaks(Digest(1), At(210)), 3) << "sent again, and it died again";
 }
 
 TEST(SuspectList, IsBounded) {
   SuspectList list;
-  for (int i = 0; i < 5000; ++i) list.OnBroke(Digest(i), At(i));
+  for (int i = 0; i < 5000; ++i) list.OnBroke(Digest(i), 0, At(i), At(i));
   EXPECT_EQ(list.Breaks(Digest(0), At(5000)), 0) << "the oldest made room";
   EXPECT_EQ(list.Breaks(Digest(4999), At(5000)), 1);
 }
