@@ -63,10 +63,15 @@ def rust_router(name, policy, warnings, *module):
     return command
 
 
-def _ours(port, ports, folder):
+def ours(port, replicas):
+    """The command of ours before replicas that are told by their fields (`http=HOST:PORT,...`)."""
     program = ROOT / "build/release/bin/ember-router"
     return [program, f"--listen=127.0.0.1:{port}", "--grpc=off", "--log-level=warn",
-            *(f"--replica=r{i},http=127.0.0.1:{p}" for i, p in enumerate(ports)), *os.environ.get("EMBER_ROUTER_FLAGS", "").split()]
+            *(f"--replica=r{i},{fields}" for i, fields in enumerate(replicas)), *os.environ.get("EMBER_ROUTER_FLAGS", "").split()]
+
+
+def _ours(port, ports, folder):
+    return ours(port, [f"http=127.0.0.1:{p}" for p in ports])
 
 
 def _haproxy(port, ports, folder):

@@ -21,7 +21,9 @@ import router_overhead
 import router_peers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OURS = "ember-router cache_aware"
+OURS = "ember-router cache_aware"  # by the replicas' KV events
+OURS_BY_TEXT = "ember-router cache_aware, no events"
+EVENTS = 8  # from a replica's port to that of its events
 REPLICA = ["-cap", "1500", "-prefill-us", "100", "-base-ms", "2", "-itl-ms", "8", "-chunk", "16"]
 CHAT = ["-work", "multiturn", "-turns", "6", "-sysn", "8", "-systok", "500", "-usertok", "200", "-out", "32", "-think", "1"]
 HOT = ["-work", "hotspot", "-turns", "2", "-sysn", "16", "-systok", "1500", "-zipf", "1.5", "-usertok", "300", "-out", "32", "-think", "0.5"]
@@ -61,12 +63,28 @@ METRICS = {
 
 
 def _ours(port, ports, folder):
-    command = router_peers.ROUTERS[router_peers.OURS](port, ports, folder)
+    command = router_peers.ours(port, [f"http=127.0.0.1:{p},events=tcp://127.0.0.1:{p + EVENTS}" for p in ports])
     return [*command, "--policy=cache_aware", f"--admin=127.0.0.1:{port + 1}"]
 
 
+def _ours_by_text(port, ports, folder):
+    return [*router_peers.ours(port, [f"http=127.0.0.1:{p}" for p in ports]), "--policy=cache_aware", f"--admin=127.0.0.1:{port + 1}"]
+
+
 def _join_ours(port, replica):
+    return (f'POST http://127.0.0.1:{port + 1}/admin/replicas '
+            f'{{"id":"new{replica}","http":"127.0.0.1:{replica}","events":"tcp://127.0.0.1:{replica + EVENTS}"}}')
+
+
+def _join_ours_by_text(port, replica):
     return f'POST http://127.0.0.1:{port + 1}/admin/replicas {{"id":"new{replica}","http":"127.0.0.1:{replica}"}}'
+
+
+def _vllm_by_events(port, ports, folder):
+    command = router_peers.rust_router("vllm-router", "kv_aware", "warning", "vllm-router")(port, ports, folder)
+    every = range(port + 2, port + 6)  # of replicas that join, too
+    sources = [s for p in every for s in ("--kv-event-source", f"http://127.0.0.1:{p}=tcp://127.0.0.1:{p + EVENTS}")]
+    return command and [*command, *sources, "--kv-event-block-size", 16, "--kv-event-model", "fake"]
 
 
 def _join_vllm(port, replica):
@@ -86,10 +104,12 @@ class Rival:
 
 RIVALS = {
     OURS: Rival(_ours, _join_ours),
+    OURS_BY_TEXT: Rival(_ours_by_text, _join_ours_by_text),
     "smg cache_aware": Rival(router_peers.rust_router("smg", "cache_aware", "warn", "smg", "launch"), _join_smg),
     "vllm-router cache_aware": Rival(router_peers.rust_router("vllm-router", "cache_aware", "warning", "vllm-router"), _join_vllm),
     "vllm-router consistent_hash": Rival(router_peers.rust_router("vllm-router", "consistent_hash", "warning", "vllm-router"), _join_vllm,
                                          "X-Session-ID"),
+    "vllm-router kv_aware": Rival(_vllm_by_events, _join_vllm),
 }
 
 
@@ -103,7 +123,8 @@ class Stand:
     def __init__(self, name, scenario, replica_program, folder):
         self._rival, self._scenario, self._folder = RIVALS[name], scenario, folder
         self.port, *self.ports = _ports()
-        self._replicas = subprocess.Popen([str(replica_program), "-ports", ",".join(map(str, self.ports)), *REPLICA],
+        self._replicas = subprocess.Popen([str(replica_program), "-ports", ",".join(map(str, self.ports)), *REPLICA,
+                                           "-kv-port", str(self.ports[0] + EVENTS), "-kv-map"],
                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             _await(f"http://127.0.0.1:{self.ports[-1]}/health")
@@ -152,12 +173,12 @@ class Stand:
 
 
 def _ports():
-    """A router's, whose successor is its admin API's, and four replicas'. Below those that the system gives away by itself, for a replica
-    that died takes its own again."""
+    """A router's, whose successor is its admin API's, and four replicas', whose events' are EVENTS further. Below those that the system
+    gives away by itself, for a replica that died takes its own again."""
     while True:
-        first = random.randrange(12000, 22000, 8)
+        first = random.randrange(12000, 22000, 16)
         try:
-            for port in range(first, first + 8):
+            for port in range(first, first + 16):
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", port))
             return [first, *range(first + 2, first + 6)]
@@ -242,10 +263,11 @@ class Bench:
             if kind not in self._scenarios:
                 continue
             values = dict(self._values[kind, field])
-            ours = values.pop(OURS, ())
+            ours, by_text = values.pop(OURS, ()), values.pop(OURS_BY_TEXT, ())
             best, peers = (max if higher else min)(values.items(), key=lambda item: figures.median(item[1]), default=(None, ()))
             figure = figures.line(name, unit, ours, peers, best, reason=absent or None)
-            yield figure | {"peers": {router: round(figures.median(v), 3) for router, v in values.items()}}
+            yield figure | {"ours_no_events": round(figures.median(by_text), 3) if by_text else None,
+                            "peers": {router: round(figures.median(v), 3) for router, v in values.items()}}
         for kind in self._scenarios:
             errors = [v for v in self._values[kind, "error_ms"].get(OURS, ()) if v is not None]
             yield figures.line(f"{kind}_ttft_error", "ms, median of |predicted - measured| TTFT", errors)
