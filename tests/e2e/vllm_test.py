@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 import unittest
 
 import cluster
@@ -140,6 +141,21 @@ class VllmTest(unittest.TestCase):
         self.assertGreater(self.local_tokens(self.ask(messages), "v2"), 0)
         self.ask(chat(text("after", 300), "Question?"), x_ember_pin="v1")
         cluster.wait_for("events of the new life", lambda: self.blocks("v1") > 0)
+
+    def test_a_frozen_router_holds_no_engine_up(self):
+        """It takes no event for a while; the engine goes on, and what it told meanwhile is known as soon as the router wakes up."""
+        asked = [chat(text(f"frozen {n}", 200), "Question?") for n in range(4)]
+        router = self.fleet.processes["router"]
+        router.send_signal(signal.SIGSTOP)
+        try:
+            for messages in asked:
+                body = {"model": vllm_fleet.NAME, "max_tokens": 2, "messages": messages}
+                reply = cluster.call(self.fleet.ports["v2"], "POST", "/v1/chat/completions", body, timeout=60)
+                self.assertEqual(reply.status, 200, reply.body)
+        finally:
+            router.send_signal(signal.SIGCONT)
+        for messages in asked:
+            cluster.wait_for("what the engine told meanwhile", lambda: self.held(messages, "v2") > 0, timeout=10)
 
     def test_salts_do_not_mix(self):  # B3
         messages = chat(text("salt", 300), "Question?")
