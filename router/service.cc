@@ -169,6 +169,7 @@ StatusReport Service::Report() const {
   report.default_policy = options_.router.default_policy->name();
   report.waiting = admission_.waiting();
   report.stores = store_feed_.Report();
+  report.tokenizer = tokenizer_.Report();
   report.uptime_seconds = ToMilliseconds(Now() - started_) / 1000;
   return report;
 }

@@ -89,7 +89,8 @@ class PrefixIndex {
   std::vector<GroupMatch> LookupGroups(std::span<const GroupChain> groups) const;
 
   size_t blocks() const { return blocks_.held(); }
-  size_t blocks_held(HolderId holder) const;
+  size_t blocks_held(HolderId holder) const { return held(holder).any; }
+  HeldCount held(HolderId holder) const;
   // All that it has allocated; never more than max_bytes.
   size_t bytes() const { return blocks_.bytes(); }
   uint64_t evictions() const { return blocks_.evictions(); }

@@ -142,6 +142,7 @@ void ParityProbe::Judge(const std::string& replica, const std::string& model, bo
     spdlog::info("model \"{}\": tokens are equal to the engines' again", model);
   }
   loaded->trusted = differing.empty();
+  loaded->compared = true;
 }
 
 }  // namespace ember::router

@@ -34,7 +34,7 @@ struct Followed {
   }
   ReplicaReport Status() const { return router.Status().replicas[0]; }
   bool AwaitHeld(uint64_t blocks) const {
-    return Eventually([&] { return Status().blocks_held == blocks; });
+    return Eventually([&] { return Status().held.any == blocks; });
   }
 
   FakeReplica replica{Answering(JsonReply(200, "{}"))};
@@ -80,7 +80,7 @@ TEST(AgentWatcher, WatchesAgainAfterAGapACutAndARestart) {
   const int port = agent->port();
   agent.reset();
   ASSERT_TRUE(Eventually([&] { return !f.Status().agent_connected; }));
-  EXPECT_EQ(f.Status().blocks_held, 0u) << "a replica's entries go when it goes";
+  EXPECT_EQ(f.Status().held.any, 0u) << "a replica's entries go when it goes";
   EXPECT_TRUE(f.Status().healthy) << "its probes still succeed";
   FakeAgent back(SnapshotOf("r1"), port);
   ASSERT_TRUE(Eventually([&] { return f.Status().agent_connected; }));

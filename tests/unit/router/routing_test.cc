@@ -100,7 +100,7 @@ TEST_F(Routing, AReplicaWhoseAgentIsLostHoldsNothing) {
   });
   EXPECT_EQ(Where(1), "r2");
   EXPECT_FALSE(router.Status().replicas[0].agent_connected);
-  EXPECT_EQ(router.Status().replicas[0].blocks_held, 0u);
+  EXPECT_EQ(router.Status().replicas[0].held.any, 0u);
 }
 
 TEST_F(Routing, AnUnhealthyReportTakesTheReplicaOut) {
@@ -310,7 +310,7 @@ TEST_F(Routing, StatusExplainAndMetricsSayWhatHappened) {
       HasSubstr("{\"replica\":\"r2\",\"device_tokens\":0,\"any_tier_tokens\":0,\"queue_ms\":0,"));
   const StatusReport status = router.Status();
   EXPECT_EQ(status.replicas[0].totals.routed_local, 1u);
-  EXPECT_EQ(status.replicas[0].blocks_held, 62u) << "960 / 16 reported, and the rest presumed";
+  EXPECT_EQ(status.replicas[0].held.any, 62u) << "960 / 16 reported, and the rest presumed";
   EXPECT_EQ(status.default_policy, "cache_aware");
   const std::string page = router.Page("/admin/status");
   EXPECT_THAT(page, HasSubstr("\"id\":\"r1\""));
@@ -340,7 +340,7 @@ TEST_F(Routing, ARequestIsExplainedWithoutBeingSent) {
     EXPECT_THAT(reply.body, HasSubstr(R"("excluded":[])"));
   }
   EXPECT_EQ(router.Status().replicas[0].totals.requests, 0u);
-  EXPECT_EQ(router.Status().replicas[0].blocks_held, 60u) << "nothing is presumed of it";
+  EXPECT_EQ(router.Status().replicas[0].held.any, 60u) << "nothing is presumed of it";
   EXPECT_THAT(router.Page("/admin/explain"), HasSubstr(R"("requests":[])"));
   EXPECT_THAT(router.Page("/metrics"), Not(HasSubstr("ember_router_requests_total{")));
 

@@ -67,6 +67,13 @@ class ParityProbeTest : public testing::Test {
     });
     done.get_future().wait();
   }
+  TokenizerReport::Parity Parity() {
+    TokenizerReport report;
+    OnLoop([&] { report = tokenizer_.Report(); });
+    EXPECT_EQ(report.models.size(), 1u);
+    EXPECT_EQ(report.models.at(0).model, "m");
+    return report.models.at(0).parity;
+  }
   bool Trusted() {
     bool trusted = false;
     OnLoop([&] { trusted = tokenizer_.local().models().Find("m")->trusted; });
@@ -124,6 +131,8 @@ class ParityProbeTest : public testing::Test {
 TEST_F(ParityProbeTest, TrustGoesWithTheFirstDifferenceAndComesBack) {
   EXPECT_TRUE(Eventually([this] { return asked_.load() >= 7; }));
   EXPECT_TRUE(Trusted());
+  using enum TokenizerReport::Parity;
+  EXPECT_TRUE(Eventually([this] { return Parity() == kEqual; }));
   wrong_.store(true);
   EXPECT_TRUE(Eventually([this] { return !Trusted(); }));
   const std::string body = R"({"model":"m","messages":[{"role":"user","content":"Hello"}]})";
@@ -135,6 +144,7 @@ TEST_F(ParityProbeTest, TrustGoesWithTheFirstDifferenceAndComesBack) {
   const SharedPrompt prompt = asked.get();
   ASSERT_NE(prompt, nullptr);
   EXPECT_EQ(prompt->source, TokenSource::kEngine);
+  EXPECT_EQ(Parity(), kDiffers);
   EXPECT_EQ(prompt->tokens.front(), 7) << "the engine's own, whatever ours are";
   wrong_.store(false);
   EXPECT_TRUE(Eventually([this] { return Trusted(); }));
