@@ -92,7 +92,7 @@ HttpExchange::HttpExchange(const asio::any_io_executor& strand,
 
 HttpExchange::~HttpExchange() {
   connection_.reset();
-  if (holds_reservation_) store_->Drop(origin_);
+  if (holds_reservation_) store_->Drop(origin_, options_.aside);
 }
 
 void HttpExchange::Interrupt() {
@@ -252,7 +252,7 @@ void HttpExchange::FinishBody() {
                         connection_->buffer.size() == 0 && connection_->wire.socket().is_open();
   if (reusable) {
     holds_reservation_ = false;
-    store_->Put(origin_, std::move(connection_));
+    store_->Put(origin_, options_.aside, std::move(connection_));
   }
   connection_.reset();
 }
