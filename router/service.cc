@@ -119,7 +119,8 @@ Status Service::StartFleet() {
     fleet_file_->Follow(loop_);
   }
   if (options_.fleet_dns) {
-    fleet_dns_ = std::make_unique<FleetDns>(*options_.fleet_dns, membership_);
+    fleet_dns_ =
+        std::make_unique<FleetDns>(*options_.fleet_dns, membership_, FleetDns::BySystem(loop_));
     fleet_dns_->Follow(loop_);
   }
   return OkStatus();

@@ -50,8 +50,9 @@ UpstreamMetrics::UpstreamMetrics(MetricsRegistry* given)
       refused(registry.AddCounter("ember_upstream_refused_total",
                                   "Exchanges over the connection bound")) {}
 
-UpstreamStore::UpstreamStore(asio::any_io_executor ex, const UpstreamPoolOptions& options)
-    : executor(std::move(ex)),
+UpstreamStore::UpstreamStore(HttpLoop& loop, const UpstreamPoolOptions& options)
+    : executor(loop.executor()),
+      names(loop.names()),
       metrics(options.metrics),
       options_(options),
       tls_(options.tls),

@@ -54,7 +54,7 @@ struct UpstreamMetrics {
 
 class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
  public:
-  UpstreamStore(boost::asio::any_io_executor executor, const UpstreamPoolOptions& options);
+  UpstreamStore(HttpLoop& loop, const UpstreamPoolOptions& options);
 
   // Counts a connection to `origin` as in use, until Put or Drop with the same `aside`. False: the
   // bound for such is reached.
@@ -72,6 +72,7 @@ class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
   size_t connection_count();
 
   const boost::asio::any_io_executor executor;
+  NameResolver& names;
   UpstreamMetrics metrics;
 
  private:

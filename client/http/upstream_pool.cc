@@ -10,7 +10,7 @@ namespace ember::http {
 namespace asio = boost::asio;
 
 UpstreamPool::UpstreamPool(HttpLoop& loop, UpstreamPoolOptions options)
-    : store_(std::make_shared<UpstreamStore>(loop.executor(), options)) {}
+    : store_(std::make_shared<UpstreamStore>(loop, options)) {}
 
 UpstreamPool::~UpstreamPool() { store_->Close(); }
 
