@@ -174,6 +174,14 @@ void PrefixMatcher::ForgetStored(ReplicaNumber replica, const TokenizedPrompt& p
                       found / member.agent_space->tokens_per_block);
 }
 
+const BlockChain* PrefixMatcher::AgentChain(ReplicaNumber replica,
+                                            const TokenizedPrompt& prompt) const {
+  const ReplicaSet::Member& member = replicas_.at(replica);
+  if (NamingOf(member, prompt) != Naming::kAgent) return nullptr;
+  std::optional<KeySpace> ours;
+  return &ChainFor(member, prompt, &ours);
+}
+
 void PrefixMatcher::Forget(ReplicaNumber replica) {
   const HolderId holder = replicas_.at(replica).holder;
   if (holder == kNoHolder) return;

@@ -55,6 +55,9 @@ class PrefixMatcher {
   // The stores lacked what is beyond the first `found` tokens of the prompt.
   void ForgetStored(ReplicaNumber replica, const TokenizedPrompt& prompt, uint64_t found);
 
+  // The prompt's blocks as the replica's agent names them; null when it can't be asked of them.
+  const BlockChain* AgentChain(ReplicaNumber replica, const TokenizedPrompt& prompt) const;
+
   // What was reported or presumed of the replica's memory is void.
   void Forget(ReplicaNumber replica);
 

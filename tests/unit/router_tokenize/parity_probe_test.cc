@@ -29,6 +29,10 @@ class NoAgents final : public AgentClient {
                                                             Duration) override {
     co_return UnavailableError("no agent");
   }
+  boost::asio::awaitable<Result<LongestPrefix>> AskLongestPrefix(ReplicaNumber, BlockChain,
+                                                                 Duration) override {
+    co_return UnavailableError("no agent");
+  }
 };
 
 class ParityProbeTest : public testing::Test {
