@@ -54,9 +54,8 @@ struct Replica {
   double load_tail_tokens_per_ms = 0;  // of the slowest tenth of loads; 0: unknown
   double copy_tokens_per_ms = 0;       // from its own host memory or disk; 0: unknown
   ReplicaCache cache;
-  double requests_per_ms = 0;  // sent to it by us, lately
-  uint32_t in_flight = 0;      // our own requests not yet in its report
-  uint64_t in_flight_prefill_tokens = 0;
+  double requests_per_ms = 0;     // sent to it by us, lately
+  uint32_t in_flight = 0;         // our own requests not yet in its report
   double backlog_ms = 0;          // prefill ahead of a new request: ours, and others' as reported
   double typical_prefill_ms = 0;  // of a request's own load and prefill, lately; 0: unknown
   uint32_t tokens_per_block = 0;

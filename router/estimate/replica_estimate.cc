@@ -79,8 +79,12 @@ void ReplicaEstimate::OnReport(uint32_t waiting, TimePoint now) {
       static_cast<uint64_t>(std::count_if(waiting_.begin(), waiting_.end(), [&](const auto& f) {
         return f.second.sent + kReportDelay <= now;
       }));
-  others_ms_ =
-      static_cast<double>(waiting - std::min<uint64_t>(waiting, ours)) * typical_prefill_ms_;
+  OnOthers(static_cast<double>(waiting - std::min<uint64_t>(waiting, ours)) * typical_prefill_ms_,
+           now);
+}
+
+void ReplicaEstimate::OnOthers(double prefill_ms, TimePoint now) {
+  others_ms_ = prefill_ms;
   reported_ = now;
 }
 

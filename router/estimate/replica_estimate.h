@@ -43,9 +43,11 @@ class ReplicaEstimate {
   // The engine, which other routers may use as well, reports so many requests without a first
   // token.
   void OnReport(uint32_t waiting, TimePoint now);
+  // The same, where a report tells more: so much prefill of others' requests.
+  void OnOthers(double prefill_ms, TimePoint now);
 
   // What is ahead of a request that is sent now, in ms of prefill: of ours what was predicted, of
-  // others' requests, as the last report counted them, our typical one.
+  // others' what the last report said, less the time since.
   double BacklogMs(TimePoint now) const;
   // What the replica's agent has told itself: it sees the engine from nearby, and wins.
   struct Told {

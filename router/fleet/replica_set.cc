@@ -65,10 +65,10 @@ ReplicaSet::Flight& ReplicaSet::Flight::operator=(Flight&& other) noexcept {
 
 void ReplicaSet::Flight::PrefillDone(bool streamed, TimePoint now) {
   if (set_ == nullptr) return;
-  set_->EndPrefill(replica_, number_);
   ReplicaEstimate& estimate = set_->at(replica_).estimate;
-  const ReplicaEstimate::FlightNumber flight = set_->FlightOf(replica_, number_)->estimated;
-  streamed ? estimate.OnFirstToken(flight, now) : estimate.OnEnd(flight);
+  Member::Flight& flight = *set_->FlightOf(replica_, number_);
+  flight.prefill_tokens = 0;
+  streamed ? estimate.OnFirstToken(flight.estimated, now) : estimate.OnEnd(flight.estimated);
 }
 
 void ReplicaSet::Flight::Learn(const ReplyTokens& tokens, TimePoint now) {
@@ -182,7 +182,6 @@ ReplicaSet::Flight ReplicaSet::Start(ReplicaNumber replica, uint64_t prefill_tok
   ++m.totals.requests;
   ++m.endpoint->under_way;
   ++m.view.in_flight;
-  m.view.in_flight_prefill_tokens += prefill_tokens;
   m.flights.emplace(next_flight_,
                     Member::Flight{prefill_tokens, now, m.estimate.OnSent(prefill_ms, now)});
   return Flight(this, replica, next_flight_++);
@@ -198,15 +197,7 @@ ReplicaSet::Member::Flight* ReplicaSet::FlightOf(ReplicaNumber replica, uint64_t
   return &at(replica).flights.at(number);
 }
 
-void ReplicaSet::EndPrefill(ReplicaNumber replica, uint64_t number) {
-  Member& m = at(replica);
-  Member::Flight& flight = *FlightOf(replica, number);
-  if (number >= m.first_unreported) m.view.in_flight_prefill_tokens -= flight.prefill_tokens;
-  flight.prefill_tokens = 0;
-}
-
 void ReplicaSet::EndFlight(ReplicaNumber replica, uint64_t number) {
-  EndPrefill(replica, number);
   Member& m = at(replica);
   m.estimate.OnEnd(FlightOf(replica, number)->estimated);
   m.flights.erase(number);
@@ -251,10 +242,30 @@ void ReplicaSet::ApplyReport(ReplicaNumber replica, const AgentReport& report, T
   auto it = m.flights.lower_bound(m.first_unreported);
   for (; it != m.flights.end() && it->second.started + kReportDelay <= now; ++it) {
     --m.view.in_flight;
-    m.view.in_flight_prefill_tokens -= it->second.prefill_tokens;
     m.first_unreported = it->first + 1;
   }
+  m.estimate.OnOthers(OthersMs(m, now), now);
   Change(*m.endpoint, [&] { m.endpoint->health.OnAgentReport(report.healthy); });
+}
+
+double ReplicaSet::OthersMs(const Member& m, TimePoint now) {
+  const ReplicaLoad& load = m.view.load;
+  uint64_t ours = 0, our_tokens = 0;
+  for (const auto& [number, flight] : m.flights) {
+    if (flight.started + kReportDelay > now) break;
+    ++ours;
+    our_tokens += flight.prefill_tokens;
+  }
+  const uint64_t all = uint64_t{load.running} + load.waiting;
+  if (all <= ours) return 0;
+  // An agent takes a waiting prompt for new from its start on until it has a place, and we know
+  // better of ours; so it is also shared by their number.
+  const uint64_t others = all - ours;
+  const uint64_t pending = load.pending_prefill_tokens;
+  const uint64_t tokens = std::min(pending - std::min(pending, our_tokens), pending * others / all);
+  // The model is not linear in a request's length: costed as those of equal requests.
+  return static_cast<double>(others) *
+         (m.view.prefill.PredictMs(tokens / others, 0) - m.view.prefill.base_ms);
 }
 
 void ReplicaSet::ApplyLost(ReplicaNumber replica) {
@@ -266,10 +277,7 @@ void ReplicaSet::ApplyLost(ReplicaNumber replica) {
   m.view.load = {.slots_total = m.view.load.slots_total};
   m.first_unreported = 0;
   m.view.in_flight = m.under_way();
-  m.view.in_flight_prefill_tokens = 0;
-  for (const auto& [number, flight] : m.flights) {
-    m.view.in_flight_prefill_tokens += flight.prefill_tokens;
-  }
+  m.estimate.OnOthers(0, TimePoint());
   Change(*m.endpoint, [&] { m.endpoint->health.OnAgentLost(); });
 }
 

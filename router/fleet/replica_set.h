@@ -150,9 +150,10 @@ class ReplicaSet {
                   TimePoint now);
 
  private:
+  // What its last report, of `now`, says that others' requests have still to be computed there.
+  static double OthersMs(const Member& member, TimePoint now);
   void EndFlight(ReplicaNumber replica, uint64_t number);
   Member::Flight* FlightOf(ReplicaNumber replica, uint64_t number);
-  void EndPrefill(ReplicaNumber replica, uint64_t number);
   Status SetDraining(std::string_view id, bool draining);
   ReplicaNumber FreeSlot();
   std::shared_ptr<Endpoint> Shared(std::string_view id) const;

@@ -10,7 +10,6 @@
 #include "router/fleet/replica_set.h"
 #include "router/index/prefix_index.h"
 #include "router/stores/store_feed.h"
-#include "router/tokenize/tokenizer_report.h"
 
 namespace ember::router {
 
@@ -25,7 +24,7 @@ struct ReplicaReport {
   bool agent_connected = false;
   ReplicaLoad load;
   uint32_t under_way = 0;  // our requests
-  HeldCount held;          // blocks
+  uint64_t blocks_held = 0;
   ReplicaCache cache;
   double load_tokens_per_ms = 0;
   PrefillModel prefill;
@@ -42,7 +41,6 @@ struct StatusReport {
   uint64_t index_bytes = 0;
   std::vector<ReplicaReport> replicas;
   std::vector<StoreReport> stores;  // nodes whose feeds are followed
-  TokenizerReport tokenizer;
 
   // On the router's loop thread.
   static StatusReport Of(const ReplicaSet& replicas, const PrefixIndex& index);

@@ -27,22 +27,10 @@ constexpr double kWarmingWorth = 1.0;
 // Of a request's prefill at a replica of unknown speed.
 constexpr double kLearningWorth = 0.5;
 
-// What an agent's report says is ahead. The model is not linear in a request's length, so the
-// tokens are costed as those of equal requests.
-double ReportedMs(const Replica& r, uint64_t requests) {
-  const double tokens = static_cast<double>(r.load.pending_prefill_tokens) +
-                        static_cast<double>(r.in_flight_prefill_tokens);
-  if (requests == 0 || tokens <= 0) return 0;
-  const double share = tokens / static_cast<double>(requests);
-  return static_cast<double>(requests) *
-         (r.prefill.PredictMs(static_cast<uint64_t>(share), 0) - r.prefill.base_ms);
-}
-
 double QueueMs(const Candidate& candidate) {
   const Replica& r = *candidate.replica;
   const uint64_t requests = RequestsAt(r);
-  // Both look at the same queue, one from each end, and each may have missed something.
-  double ms = std::max(r.backlog_ms, ReportedMs(r, requests));
+  double ms = r.backlog_ms;
   if (const uint64_t slots = r.load.slots_total; slots > 0 && requests >= slots) {
     // Slots come free one after the other, `slots` of them in a request's mean time.
     const double service = candidate.service_ms > 0 ? candidate.service_ms : kDefaultServiceMs;

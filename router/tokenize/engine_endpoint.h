@@ -18,9 +18,7 @@ namespace ember::router {
 
 class EngineEndpoint {
  public:
-  // `aside`: as in ExchangeOptions.
-  explicit EngineEndpoint(http::UpstreamPool& pool, bool aside = false)
-      : pool_(pool), aside_(aside) {}
+  explicit EngineEndpoint(http::UpstreamPool& pool) : pool_(pool) {}
 
   // kInvalid: the engine has no such endpoint, or does not understand the body.
   boost::asio::awaitable<Result<std::vector<TokenId>>> Tokenize(const ReplicaConfig& replica,
@@ -40,7 +38,6 @@ class EngineEndpoint {
                                                   http::Cancellation* stop);
 
   http::UpstreamPool& pool_;
-  const bool aside_;
 };
 
 }  // namespace ember::router

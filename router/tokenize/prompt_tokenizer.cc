@@ -10,6 +10,8 @@ namespace {
 
 namespace asio = boost::asio;
 
+constexpr std::array<const char*, 4> kSourceNames = {"local", "agent", "engine", "text"};
+
 }  // namespace
 
 PromptTokenizer::PromptTokenizer(const ReplicaSet& replicas, AgentClient& agents,
@@ -24,7 +26,7 @@ PromptTokenizer::PromptTokenizer(const ReplicaSet& replicas, AgentClient& agents
   for (size_t i = 0; i < by_source_.size(); ++i) {
     by_source_[i] = &metrics.AddCounter("ember_router_tokenize_total",
                                         "Prompts by where their tokens came from",
-                                        {{"source", TokenSourceName(static_cast<TokenSource>(i))}});
+                                        {{"source", kSourceNames[i]}});
   }
   for (size_t i = 1; i < by_reason_.size(); ++i) {
     by_reason_[i] =
@@ -32,12 +34,6 @@ PromptTokenizer::PromptTokenizer(const ReplicaSet& replicas, AgentClient& agents
                             "Prompts that were not tokenized in process, by reason",
                             {{"reason", PromptReasonName(static_cast<PromptReason>(i))}});
   }
-}
-
-TokenizerReport PromptTokenizer::Report() const {
-  TokenizerReport report = local_.Report();
-  for (size_t i = 0; i < by_source_.size(); ++i) report.prompts[i] = by_source_[i]->value();
-  return report;
 }
 
 Result<SharedPrompt> PromptTokenizer::Count(SharedPrompt prompt) {

@@ -34,7 +34,6 @@ class PromptTokenizer final : public Tokenizer {
                                                         std::string_view body) override;
   void Forget() override { engine_.Forget(); }
   LocalTokenizer& local() { return local_; }
-  TokenizerReport Report() const;
 
  private:
   Result<SharedPrompt> Count(SharedPrompt prompt);
@@ -46,7 +45,7 @@ class PromptTokenizer final : public Tokenizer {
   EngineTokenizer engine_;
   EngineEndpoint endpoint_;
   PromptCache endpoint_answers_;
-  std::array<Counter*, kTokenSources> by_source_{};
+  std::array<Counter*, 4> by_source_{};
   std::array<Counter*, kPromptReasons> by_reason_{};
 };
 

@@ -37,30 +37,25 @@ TEST(CacheAware, ChoosesTheWarmIdleReplica) {
 
 TEST(CacheAware, StaysWithTheWarmReplicaWhileItsQueueIsCheaperThanComputing) {
   TwoReplicas f;
-  f.warm.load = {.slots_total = 2, .running = 1, .waiting = 0, .pending_prefill_tokens = 700};
+  f.warm.load = {.slots_total = 2, .running = 1};
+  f.warm.backlog_ms = 3500;
   EXPECT_EQ(Decide(f.Prompt(1000)).replica, "warm");  // 3500 + 200 < 5000
-  f.warm.load.pending_prefill_tokens = 1000;
+  f.warm.backlog_ms = 5000;
   EXPECT_EQ(Decide(f.Prompt(1000)).replica, "cold");  // 5000 + 200 > 5000
 }
 
 TEST(CacheAware, LeavesAWarmReplicaWhoseQueueCostsMoreThanALoadElsewhere) {
   TwoReplicas f;
   f.cold.load_tokens_per_ms = 10;
-  f.warm.load = {.slots_total = 2, .running = 1, .waiting = 0, .pending_prefill_tokens = 10};
+  f.warm.load = {.slots_total = 2, .running = 1};
+  f.warm.backlog_ms = 50;
   EXPECT_EQ(Decide(f.Prompt(1000, 960)).replica, "warm");  // 50 + 200 < 96 + 200
-  f.warm.load.pending_prefill_tokens = 40;
+  f.warm.backlog_ms = 200;
   const RoutingDecision d = Decide(f.Prompt(1000, 960));  // 200 + 200 > 96 + 200
   EXPECT_EQ(d.replica, "cold");
   EXPECT_EQ(d.predicted_route, Route::kRemote);
   EXPECT_EQ(d.candidates[1].remote_tokens, 960u);
   EXPECT_DOUBLE_EQ(d.candidates[1].load_ms, 96);
-}
-
-TEST(CacheAware, OwnRequestsInFlightCountLikeReportedOnes) {
-  TwoReplicas f;
-  f.warm.in_flight = 1;
-  f.warm.in_flight_prefill_tokens = 1000;
-  EXPECT_EQ(Decide(f.Prompt(1000)).replica, "cold");
 }
 
 TEST(CacheAware, RecomputesWhenLoadingIsSlower) {
@@ -182,7 +177,7 @@ TEST(CacheAware, HotPrefixSpreadsThroughTheStore) {
       auto* r = const_cast<Replica*>(f.at(j).replica);
       if (r->id != d.replica) continue;
       ++r->in_flight;
-      r->in_flight_prefill_tokens += 40;
+      r->backlog_ms += 40 * r->prefill.linear_ms;
       f.at(j).match.device_tokens = 960;
     }
   }

@@ -171,17 +171,6 @@ TEST(CostModel, InACrowdWorkCostsMoreThanWaiting) {
   EXPECT_GT(d.candidates[1].crowding_ms, d.candidates[0].crowding_ms);
 }
 
-TEST(CostModel, TheBacklogAndTheReportAreTheSameQueueSeenTwice) {
-  PolicyFixture f;
-  Replica& r = f.Add("r");
-  r.in_flight = 1;
-  r.in_flight_prefill_tokens = 100;
-  r.backlog_ms = 300;
-  EXPECT_DOUBLE_EQ(CostAt(f, 0, f.Prompt(1000)).queue_ms, 500);
-  r.backlog_ms = 800;
-  EXPECT_DOUBLE_EQ(CostAt(f, 0, f.Prompt(1000)).queue_ms, 800);
-}
-
 TEST(CostModel, AMissGoesWhereTheLoadIsLeastWhateverTheCachesHold) {
   // D23: 500 cold prompts, one replica busy and nearly empty, the other idle and full of blocks.
   PolicyFixture f;

@@ -30,12 +30,10 @@ TEST(ReplicaSet, OwnRequestsCountOnceUntilAndAfterAReportContainsThem) {
   auto a = set.Start(0, 100, 0, AtMs(0));
   auto b = set.Start(0, 50, 0, AtMs(95));
   EXPECT_EQ(set.at(0).view.in_flight, 2u);
-  EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 150u);
   EXPECT_EQ(set.at(1).view.in_flight, 0u);
   set.ApplyReport(0, Report(1, 80), AtMs(100));  // can contain a, not b
   EXPECT_EQ(set.at(0).view.load.running, 1u);
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
-  EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 50u);
   a = {};
   EXPECT_EQ(set.at(0).view.load.running, 0u) << "the report is older than the request's end";
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
@@ -49,11 +47,29 @@ TEST(ReplicaSet, OwnRequestsCountOnceUntilAndAfterAReportContainsThem) {
 
 TEST(ReplicaSet, PrefillIsNoLongerAheadOfOthersOnceTheFirstTokenCame) {
   Set set(1);
-  auto a = set.Start(0, 100, 0, AtMs(0));
+  auto a = set.Start(0, 100, 500, AtMs(0));
+  EXPECT_EQ(set.at(0).estimate.BacklogMs(AtMs(0)), 500);
   a.PrefillDone(true, AtMs(20));
   a.PrefillDone(true, AtMs(20));
-  EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 0u);
+  EXPECT_EQ(set.at(0).estimate.BacklogMs(AtMs(20)), 0);
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
+}
+
+TEST(ReplicaSet, WhatAnAgentReportsAsPendingIsOthersOnlyAsFarAsItIsNotOurs) {
+  Set set(1);
+  const auto backlog_ms = [&](int ms) { return set.at(0).estimate.BacklogMs(AtMs(ms)); };
+  // Of 1000 tokens we know that 900 are cached there; its agent does not, as long as they wait.
+  auto a = set.Start(0, 100, 500, AtMs(0));
+  set.ApplyReport(0, Report(1, 1000), AtMs(100));
+  EXPECT_EQ(backlog_ms(100), 400) << "ours is being served";
+  set.ApplyReport(0, Report(2, 1100), AtMs(100));
+  EXPECT_EQ(backlog_ms(100), 400 + 550 * 5) << "half of them are another's";
+  EXPECT_EQ(backlog_ms(200), 300 + 550 * 5 - 100) << "it is served meanwhile";
+  a.PrefillDone(true, AtMs(500));
+  set.ApplyReport(0, Report(3, 300), AtMs(500));
+  EXPECT_EQ(backlog_ms(500), 200 * 5);
+  set.ApplyLost(0);
+  EXPECT_EQ(backlog_ms(500), 0);
 }
 
 TEST(ReplicaSet, WhenTheAgentIsLostAllOfOursCountAgain) {
@@ -67,7 +83,6 @@ TEST(ReplicaSet, WhenTheAgentIsLostAllOfOursCountAgain) {
   set.ApplyLost(0);
   EXPECT_EQ(set.at(0).view.load.running, 0u);
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
-  EXPECT_EQ(set.at(0).view.in_flight_prefill_tokens, 100u);
   EXPECT_TRUE(set.at(0).view.healthy) << "the probe still says so";
 }
 
