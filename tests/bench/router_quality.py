@@ -2,8 +2,7 @@
 
 The scenarios and costs are those of the peers' figures: conversations, hot agent prompts, a replica that dies and comes back, two replicas
 that become four. In each run all routers work side by side on the same sessions, each with replicas of its own (1,500 blocks of 16 tokens,
-prefill 100 us a token one prompt after the other, 8 ms a token of answer). `store_gain` and `trace_rank` are simulated
-(ember_simulate_fleet), for those replicas have no store."""
+prefill 100 us a token one prompt after the other, 8 ms a token of answer). router_store_gain.py has what a store gains."""
 import collections
 import dataclasses
 import json
@@ -23,7 +22,7 @@ import router_peers
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OURS = "ember-router cache_aware"  # by the replicas' KV events
 OURS_BY_TEXT = "ember-router cache_aware, no events"
-EVENTS = 8  # from a replica's port to that of its events
+EVENTS = 8  # from a replica's port to that of its events, or its agent
 REPLICA = ["-cap", "1500", "-prefill-us", "100", "-base-ms", "2", "-itl-ms", "8", "-chunk", "16"]
 CHAT = ["-work", "multiturn", "-turns", "6", "-sysn", "8", "-systok", "500", "-usertok", "200", "-out", "32", "-think", "1"]
 HOT = ["-work", "hotspot", "-turns", "2", "-sysn", "16", "-systok", "1500", "-zipf", "1.5", "-usertok", "300", "-out", "32", "-think", "0.5"]
@@ -120,12 +119,11 @@ def say(text):
 class Stand:
     """One router and its replicas, ready for one run."""
 
-    def __init__(self, name, scenario, replica_program, folder):
-        self._rival, self._scenario, self._folder = RIVALS[name], scenario, folder
+    def __init__(self, rival, scenario, replicas, folder):
+        """`replicas`: their ports -> their command."""
+        self._rival, self._scenario, self._folder = rival, scenario, folder
         self.port, *self.ports = _ports()
-        self._replicas = subprocess.Popen([str(replica_program), "-ports", ",".join(map(str, self.ports)), *REPLICA,
-                                           "-kv-port", str(self.ports[0] + EVENTS), "-kv-map"],
-                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._replicas = subprocess.Popen(list(map(str, replicas(self.ports))), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             _await(f"http://127.0.0.1:{self.ports[-1]}/health")
             command = self._rival.command(self.port, self.ports[:scenario.replicas], folder)
@@ -173,8 +171,8 @@ class Stand:
 
 
 def _ports():
-    """A router's, whose successor is its admin API's, and four replicas', whose events' are EVENTS further. Below those that the system
-    gives away by itself, for a replica that died takes its own again."""
+    """A router's, whose successor is its admin API's, and four replicas', of which each has one for its events or its agent EVENTS further.
+    Below those that the system gives away by itself, for a replica that died takes its own again."""
     while True:
         first = random.randrange(12000, 22000, 16)
         try:
@@ -235,6 +233,9 @@ class Bench:
                 self._run_side_by_side(kind, scenario, seed)
         return self._figures()
 
+    def _replicas(self, ports):
+        return [self._replica, "-ports", ",".join(map(str, ports)), *REPLICA, "-kv-port", ports[0] + EVENTS, "-kv-map"]
+
     def _run_side_by_side(self, kind, scenario, seed):
         with tempfile.TemporaryDirectory(prefix="ember-bench-") as folder:
             stands = {}
@@ -243,7 +244,7 @@ class Bench:
                     own = pathlib.Path(folder) / str(i)
                     own.mkdir()
                     try:
-                        stands[name] = Stand(name, scenario, self._replica, own)
+                        stands[name] = Stand(RIVALS[name], scenario, self._replicas, own)
                     except (OSError, RuntimeError) as error:
                         self._absent[name] = str(error)
                 for stand in stands.values():

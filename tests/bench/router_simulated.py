@@ -24,7 +24,7 @@ def store_gain():
         without, = simulate(*arguments)
         with_store, = simulate(*arguments, "--store", str(STORE_TOKENS_PER_MS), "--slow-loads", "0.1")
         for name, unit, field in (("p99", "ms to the first token", "ttft_p99"), ("hit", "share of prompt tokens", "hit")):
-            figure = figures.line(f"store_gain_{name}_{scenario}", unit + ", simulated, the store on", [with_store[field]],
+            figure = figures.line(f"simulated_store_gain_{name}_{scenario}", unit + ", the store on", [with_store[field]],
                                   [without[field]], "without the store")
             yield figure
 
