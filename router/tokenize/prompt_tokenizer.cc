@@ -1,5 +1,6 @@
 #include "router/tokenize/prompt_tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "router/tokenize/prompt_api.h"
@@ -9,6 +10,10 @@ namespace ember::router {
 namespace {
 
 namespace asio = boost::asio;
+
+constexpr uint32_t kMinIds = 16;           // a block's
+constexpr int kSilentAfter = 4;            // an engine without /tokenize is asked in vain so often
+constexpr Duration kSilence = seconds(5);  // and then not for this long
 
 constexpr std::array<const char*, 4> kSourceNames = {"local", "agent", "engine", "text"};
 
@@ -41,22 +46,42 @@ Result<SharedPrompt> PromptTokenizer::Count(SharedPrompt prompt) {
   return prompt;
 }
 
-asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path,
-                                                           std::string_view body) {
+const ReplicaSet::Member* PromptTokenizer::WhomToAsk() const {
   const ReplicaSet::Member* best = nullptr;
+  const TimePoint now = SteadyClock().Now();
   for (const ReplicaNumber n : replicas_.numbers()) {
     const ReplicaSet::Member& m = replicas_.at(n);
-    if (m.view.healthy && (best == nullptr || m.under_way() < best->under_way())) best = &m;
+    if (!m.view.healthy || (best != nullptr && m.under_way() >= best->under_way())) continue;
+    const auto silence = silences_.find(m.config.id);
+    if (silence == silences_.end() || silence->second.until <= now) best = &m;
   }
-  if (best == nullptr || body.size() > options_.engine.max_body_bytes) co_return nullptr;
+  return best;
+}
+
+bool PromptTokenizer::EventsArePublished() const {
+  const auto& numbers = replicas_.numbers();
+  return std::any_of(numbers.begin(), numbers.end(),
+                     [this](ReplicaNumber n) { return !replicas_.at(n).config.events.empty(); });
+}
+
+asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path,
+                                                           std::string_view body) {
+  const std::optional<PromptApi> api = PromptApiOf(path);
+  if (!api || body.size() > options_.engine.max_body_bytes) co_return nullptr;
   const Checksum digest = PromptCache::DigestOf(path, body);
   if (SharedPrompt known = endpoint_answers_.Find(digest)) co_return known;
+  const ReplicaSet::Member* const best = WhomToAsk();
   PromptOutline outline;
-  const std::optional<PromptApi> api = PromptApiOf(path);
-  if (!api || PromptOutline::Of(*api, body, 0, &outline, 0) != PromptReason::kNone)
+  if (best == nullptr || PromptOutline::Of(*api, body, 0, &outline, 0) != PromptReason::kNone ||
+      !outline.ids.empty()) {
     co_return nullptr;
+  }
   const std::shared_ptr<const Endpoint> endpoint = best->endpoint;
   auto tokens = co_await endpoint_.Tokenize(endpoint->config, *api, body, options_.engine.deadline);
+  if (silences_.size() > kMaxReplicas) silences_.clear();
+  Silence& silence = silences_[endpoint->config.id];
+  silence.failures = tokens.ok() ? 0 : silence.failures + 1;
+  if (silence.failures >= kSilentAfter) silence.until = SteadyClock().Now() + kSilence;
   if (!tokens.ok()) co_return nullptr;
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = TokenSource::kEngine;
@@ -70,6 +95,16 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
 
 asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view path,
                                                                 std::string_view body) {
+  const std::optional<PromptApi> api = PromptApiOf(path);
+  // Ids cost nothing to read, however few they are.
+  if (api == PromptApi::kCompletion && body.size() < options_.text_min_bytes) {
+    SharedPrompt prompt = TextChunksOf(*api, body);
+    if (prompt != nullptr && prompt->source == TokenSource::kLocal &&
+        prompt->token_count >= kMinIds) {
+      co_return Count(std::move(prompt));
+    }
+  }
+  bool asked_endpoint = !options_.endpoints;
   if (!local_.models().empty()) {
     LocalTokenizer::Answer answer = co_await local_.Tokenize(path, body);
     if (answer.prompt != nullptr) co_return Count(std::move(answer.prompt));
@@ -77,15 +112,18 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
     if (answer.reason == PromptReason::kTooShort) {
       co_return InvalidError("too short to be worth a match");
     }
-    if (answer.reason == PromptReason::kDistrusted && options_.endpoints) {
+    if (answer.reason == PromptReason::kDistrusted && !asked_endpoint) {
+      asked_endpoint = true;
       if (SharedPrompt prompt = co_await AskEndpoint(path, body))
         co_return Count(std::move(prompt));
     }
   }
   Result<SharedPrompt> asked = co_await engine_.Tokenize(path, body);
   if (asked.ok()) co_return Count(*std::move(asked));
+  if (!asked_endpoint && body.size() >= options_.text_min_bytes && EventsArePublished()) {
+    if (SharedPrompt prompt = co_await AskEndpoint(path, body)) co_return Count(std::move(prompt));
+  }
   if (options_.text && body.size() >= options_.text_min_bytes) {
-    const std::optional<PromptApi> api = PromptApiOf(path);
     SharedPrompt prompt = api ? TextChunksOf(*api, body) : nullptr;
     if (prompt != nullptr) co_return Count(std::move(prompt));
   }

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <string>
 
 #include "router/tokenize/engine_endpoint.h"
 #include "router/tokenize/engine_tokenizer.h"
@@ -16,9 +18,10 @@ namespace ember::router {
 struct PromptTokenizerOptions {
   LocalTokenizerOptions local;
   EngineTokenizerOptions engine;
-  bool endpoints = true;  // ask an engine's /tokenize for models that have a tokenizer of ours
-                          // which is not trusted
-  bool text = true;       // the last resort
+  // Ask an engine's /tokenize where our own tokenizer is not trusted, or there is none and engines
+  // publish events, which speak of their tokens.
+  bool endpoints = true;
+  bool text = true;              // the last resort
   size_t text_min_bytes = 1024;  // shorter prompts need none
 };
 
@@ -38,6 +41,9 @@ class PromptTokenizer final : public Tokenizer {
  private:
   Result<SharedPrompt> Count(SharedPrompt prompt);
   boost::asio::awaitable<SharedPrompt> AskEndpoint(std::string_view path, std::string_view body);
+  // The least busy one that is not known to be silent; null: none.
+  const ReplicaSet::Member* WhomToAsk() const;
+  bool EventsArePublished() const;
 
   const ReplicaSet& replicas_;
   const PromptTokenizerOptions options_;
@@ -45,6 +51,11 @@ class PromptTokenizer final : public Tokenizer {
   EngineTokenizer engine_;
   EngineEndpoint endpoint_;
   PromptCache endpoint_answers_;
+  struct Silence {
+    int failures = 0;  // in a row
+    TimePoint until;   // not asked before
+  };
+  std::map<std::string, Silence> silences_;  // by replica
   std::array<Counter*, 4> by_source_{};
   std::array<Counter*, kPromptReasons> by_reason_{};
 };

@@ -15,7 +15,7 @@ SharedPrompt TextChunksOf(PromptApi api, std::string_view body) {
   PromptOutline outline;
   if (PromptOutline::Of(api, body, 0, &outline, kMaxText) != PromptReason::kNone) return nullptr;
   auto prompt = std::make_shared<TokenizedPrompt>();
-  prompt->source = TokenSource::kText;
+  prompt->source = outline.ids.empty() ? TokenSource::kText : TokenSource::kLocal;
   prompt->model = std::move(outline.model);
   prompt->salt = std::move(outline.salt);
   prompt->tokens = std::move(outline.ids);

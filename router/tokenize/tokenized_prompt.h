@@ -16,7 +16,7 @@
 namespace ember::router {
 
 enum class TokenSource : uint8_t {
-  kLocal,   // tokenized in process
+  kLocal,   // tokenized in process, or ids as the client gave them
   kAgent,   // an agent's answer
   kEngine,  // an engine's answer
   kText,    // no tokens but four bytes of the text each: good for what this router itself remembers

@@ -22,7 +22,11 @@ class CachingReplica {
  public:
   CachingReplica()
       : replica([this](http::TestSocket& peer, const http::WireMessage& request) {
-          const auto prompt = nlohmann::json::parse(request.body)["prompt"].get<Tokens>();
+          const Tokens prompt = TokensOf(nlohmann::json::parse(request.body)["prompt"]);
+          if (request.head.starts_with("POST /tokenize ")) {
+            peer.Send(JsonReply(200, nlohmann::json{{"tokens", prompt}}.dump()));
+            return;
+          }
           const std::lock_guard lock(mutex_);
           const size_t held = model_.Held(prompt);
           publisher.Publish(model_.Store(prompt));
@@ -47,6 +51,17 @@ class CachingReplica {
   FakeReplica replica;
 
  private:
+  // Text has a token for every three bytes.
+  static Tokens TokensOf(const nlohmann::json& prompt) {
+    if (prompt.is_array()) return prompt.get<Tokens>();
+    const auto text = prompt.get<std::string>();
+    Tokens tokens;
+    for (size_t i = 0; i + 3 <= text.size(); i += 3) {
+      tokens.push_back((text[i] & 255) << 16 | (text[i + 1] & 255) << 8 | (text[i + 2] & 255));
+    }
+    return tokens;
+  }
+
   std::mutex mutex_;
   EngineModel model_{{.block_size = 16}};
 };
@@ -149,6 +164,35 @@ TEST_F(SeveralRouters, OneThatStartsLateDecidesAsOneThatHeardItAll) {  // A17
     EXPECT_EQ(chosen[0], chosen[1]) << c;
   }
   EXPECT_EQ(blind, 0);
+}
+
+TEST_F(SeveralRouters, IdsAreMatchedHoweverFewTheyAre) {
+  Start(2);
+  const auto ask = [this](size_t router, const Tokens& prompt) {
+    return routers_[router]
+        ->Ask(Post(Body(prompt), "x-ember-policy: prefix\r\n", "/v1/completions"))
+        .Field("x-ember-replica");
+  };
+  std::vector<std::string> homes;
+  for (int c = 0; c < 20; ++c) homes.push_back(ask(0, PromptOf(c, 48)));
+  AwaitKnowledge();
+  for (int c = 0; c < 20; ++c) EXPECT_EQ(ask(1, PromptOf(c, 64)), homes[static_cast<size_t>(c)]);
+}
+
+// Events speak of tokens; where nobody else knows a text's, the engine does.
+TEST_F(SeveralRouters, TextIsKnownByTheEnginesOwnTokensWithoutATokenizer) {
+  Start(2);
+  const auto ask = [this](size_t router, int conversation, size_t size) {
+    const std::string text = std::to_string(conversation) + std::string(size, 'x');
+    const auto reply = routers_[router]->Ask(Post(nlohmann::json{{"prompt", text}}.dump(),
+                                                  "x-ember-policy: prefix\r\n", "/v1/completions"));
+    EXPECT_EQ(reply.status(), 200);
+    return reply.Field("x-ember-replica");
+  };
+  std::vector<std::string> homes;
+  for (int c = 0; c < 20; ++c) homes.push_back(ask(0, 100 + c, 3000));
+  AwaitKnowledge();
+  for (int c = 0; c < 20; ++c) EXPECT_EQ(ask(1, 100 + c, 4000), homes[static_cast<size_t>(c)]);
 }
 
 TEST_F(SeveralRouters, EightAreAsGoodAsOne) {  // D25

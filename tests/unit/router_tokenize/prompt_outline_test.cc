@@ -200,6 +200,9 @@ TEST(TextChunks, LongerChatsBeginWithTheSameChunks) {
   ASSERT_GT(a.size(), 10u);
   EXPECT_TRUE(std::equal(a.begin(), a.end() - 1, b.begin()));
   EXPECT_EQ(TextChunksOf(PromptApi::kChat, "{"), nullptr);
+  EXPECT_EQ(shorter->source, TokenSource::kText);
+  EXPECT_EQ(TextChunksOf(PromptApi::kCompletion, R"({"prompt":[1,2]})")->source,
+            TokenSource::kLocal);
 }
 
 }  // namespace
