@@ -40,6 +40,7 @@ std::string ExcludedJson(const ReplicaSet& replicas, const std::vector<Candidate
 asio::awaitable<Result<std::string>> Router::Explain(http::Request& request) {
   const std::string asked_path(request.QueryParam("path").value_or(
       request.body.find("\"messages\"") == request.body.npos ? kCompletions : kChat));
+  const bool verify = request.QueryParam("verify") == "1";
   request.SetTarget(asked_path);
   Routing routing;
   parts_.telemetry->Begin(request, &routing.record);
@@ -60,6 +61,8 @@ asio::awaitable<Result<std::string>> Router::Explain(http::Request& request) {
   std::vector<Candidate> candidates = Candidates(routing);
   record.outcome = candidates.empty() ? "not sent: no replica can take it now" : "not sent";
   const std::string excluded = ExcludedJson(*parts_.replicas, candidates);
+  std::vector<PrefixVerifier::Told> told;
+  for (const Candidate& c : candidates) told.push_back({.replica = c.number});
   if (!candidates.empty()) {
     Decide(candidates, &routing);
     --turns_[routing.options.policy];
@@ -74,11 +77,19 @@ asio::awaitable<Result<std::string>> Router::Explain(http::Request& request) {
   }
   record.received_at = record.tokenize_from;
   record.ended_at = SteadyClock().Now();
-  co_return JsonObject()
-      .Add("tokens", tokens)
-      .AddRaw("excluded", excluded)
-      .AddRaw("request", RecordJson(record))
-      .ToString();
+  JsonObject out;
+  out.Add("tokens", tokens).AddRaw("excluded", excluded).AddRaw("request", RecordJson(record));
+  if (verify) {
+    if (routing.prompt == nullptr) told.clear();
+    for (size_t i = 0; i < told.size(); ++i) {
+      told[i].tokens = record.attempts.back().matches.at(i).any_tier_tokens;
+    }
+    auto verified =
+        co_await parts_.verifier->Verify(routing.prompt, std::move(told), record.store_tokens);
+    if (!verified.ok()) co_return verified.status();
+    out.AddRaw("verified", *verified);
+  }
+  co_return out.ToString();
 }
 
 }  // namespace ember::router

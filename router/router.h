@@ -19,6 +19,7 @@
 #include "router/index/prefix_index.h"
 #include "router/matching/prefix_matcher.h"
 #include "router/prefetch_sender.h"
+#include "router/prefix_verifier.h"
 #include "router/telemetry/telemetry.h"
 #include "router/tokenize/tokenizer.h"
 
@@ -34,6 +35,7 @@ struct RouterParts {
   RouterMetrics* metrics = nullptr;
   Admission* admission = nullptr;
   PrefetchSender* prefetches = nullptr;
+  PrefixVerifier* verifier = nullptr;
   RandomSource* random = nullptr;
 };
 
@@ -54,7 +56,8 @@ class Router {
   boost::asio::awaitable<void> Handle(http::Request& request, http::ResponseWriter& writer);
   // The decision about a request that is not sent, with every candidate's costs whatever its
   // policy, as JSON. The path of the prompt is its parameter `path`, else it is told by the body.
-  // kInvalid: it can't be routed.
+  // With its parameter `verify=1` the candidates' agents are asked what they hold. kInvalid: it
+  // can't be routed. kBusy: too many are asked already.
   boost::asio::awaitable<Result<std::string>> Explain(http::Request& request);
 
  private:

@@ -44,6 +44,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
       telemetry_(metrics_, explain_),
       feed_(replicas_, index_, matcher_, tokenizer_, metrics_),
       prefetches_(loop_.executor(), agents, registry_),
+      verifier_(loop_.executor(), agents, replicas_, matcher_, registry_),
       router_({.replicas = &replicas_,
                .index = &index_,
                .matcher = &matcher_,
@@ -53,6 +54,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
                .metrics = &metrics_,
                .admission = &admission_,
                .prefetches = &prefetches_,
+               .verifier = &verifier_,
                .random = &random_},
               options_.router),
       admin_(membership_, replicas_, options_.admin.token),
@@ -119,7 +121,8 @@ Status Service::StartFleet() {
     fleet_file_->Follow(loop_);
   }
   if (options_.fleet_dns) {
-    fleet_dns_ = std::make_unique<FleetDns>(*options_.fleet_dns, membership_);
+    fleet_dns_ =
+        std::make_unique<FleetDns>(*options_.fleet_dns, membership_, FleetDns::BySystem(loop_));
     fleet_dns_->Follow(loop_);
   }
   return OkStatus();
@@ -169,6 +172,7 @@ StatusReport Service::Report() const {
   report.default_policy = options_.router.default_policy->name();
   report.waiting = admission_.waiting();
   report.stores = store_feed_.Report();
+  report.tokenizer = tokenizer_.Report();
   report.uptime_seconds = ToMilliseconds(Now() - started_) / 1000;
   return report;
 }

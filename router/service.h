@@ -120,6 +120,7 @@ class Service {
   Telemetry telemetry_;
   FleetFeed feed_;
   PrefetchSender prefetches_;
+  PrefixVerifier verifier_;
   Router router_;
   AdminApi admin_;
   Door door_;

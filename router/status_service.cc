@@ -18,7 +18,7 @@ void Fill(const ReplicaReport& r, rpc::ReplicaStatus* out) {
   out->set_running(r.load.running);
   out->set_waiting(r.load.waiting);
   out->set_in_flight(r.under_way);
-  out->set_blocks_held(r.blocks_held);
+  out->set_blocks_held(r.held.any);
   out->set_requests(r.totals.requests);
   out->set_routed_local(r.totals.routed_local);
   out->set_routed_remote(r.totals.routed_remote);

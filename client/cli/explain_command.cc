@@ -20,6 +20,7 @@ struct ExplainFlags {
   std::string policy;
   size_t count = 5;
   double timeout_seconds = 10;
+  bool verify = false;
   bool json = false;
 };
 
@@ -36,6 +37,9 @@ int Explain(const ExplainFlags& flags) {
   if (!flags.id.empty() && !flags.request.empty()) {
     return Complain(InvalidError("an id or --request, not both")), kWrongUsage;
   }
+  if (flags.verify && flags.request.empty()) {
+    return Complain(InvalidError("--verify goes with --request")), kWrongUsage;
+  }
   http::UpstreamRequest request{.target = "/admin/explain"};
   Result<std::string> body = std::string();
   if (!flags.request.empty()) {
@@ -43,7 +47,8 @@ int Explain(const ExplainFlags& flags) {
     if (!body.ok()) return Complain(body.status());
     request.method = "POST";
     request.body = *body;
-    if (!flags.path.empty()) request.target += "?path=" + flags.path;
+    if (flags.verify) request.target += "?verify=1";
+    if (!flags.path.empty()) request.target += (flags.verify ? "&path=" : "?path=") + flags.path;
     if (!flags.policy.empty()) request.headers.Add("x-ember-policy", flags.policy);
   } else if (!flags.id.empty()) {
     request.target += "?id=" + flags.id;
@@ -83,6 +88,7 @@ void AddExplainCommand(CLI::App* app, int* exit_code) {
       "  ember explain                                the newest requests\n"
       "  ember explain 5f0c...                        one, by its x-ember-request-id\n"
       "  ember explain --request chat.json            where it would go; nothing is sent\n"
+      "  ember explain --request chat.json --verify   and what the replicas say that they hold\n"
       "  echo '{\"prompt\":\"Hi\"}' | ember explain --request - --policy prefix\n\n"
       "Exit codes: 0 done, 1 the router does not answer or refuses, 2 wrong usage, 3 no such "
       "request.");
@@ -98,6 +104,8 @@ void AddExplainCommand(CLI::App* app, int* exit_code) {
   explain->add_option("--timeout", flags.timeout_seconds, "Seconds to wait")
       ->check(Within(0.01, 600.0))
       ->capture_default_str();
+  explain->add_flag("--verify", flags.verify,
+                    "Ask the replicas' agents how much of it they and the store hold");
   explain->add_flag("--json", flags.json, "The router's own JSON");
   explain->callback([exit_code] { *exit_code = Explain(flags); });
 }

@@ -81,6 +81,15 @@ std::string RequestText(element r) {
   return out;
 }
 
+std::string VerifiedText(simdjson::dom::array verified) {
+  TextTable table({"REPLICA", "TOLD", "HOLDS", "STORE TOLD", "STORE HOLDS", ""});
+  for (element v : verified) {
+    table.Add({Name(v), Tokens(v, "told_tokens"), Tokens(v, "held_tokens"),
+               Tokens(v, "told_store_tokens"), Tokens(v, "store_tokens"), Text(v, "why")});
+  }
+  return "\n  told to the router, and held as the replicas say now, in tokens\n" + table.ToString();
+}
+
 Status NotOurs() { return CorruptError("the router's answer is not what was expected"); }
 
 }  // namespace
@@ -114,7 +123,8 @@ Result<std::string> ExplainedRequestText(std::string_view json) {
     out += fmt::format("tokens unknown: {}\n", tokens);
   }
   out += RequestText(request);
-  simdjson::dom::array excluded;
+  simdjson::dom::array verified, excluded;
+  if (root["verified"].get(verified) == simdjson::SUCCESS) out += VerifiedText(verified);
   if (root["excluded"].get(excluded) != simdjson::SUCCESS) return out;
   for (element e : excluded) {
     out += fmt::format("  not a candidate: {}, {}, {} in flight{}\n", Name(e), Text(e, "state"),

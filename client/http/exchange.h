@@ -36,8 +36,9 @@ struct ExchangeOptions {
   // A kept connection that breaks before any byte of a reply is tried once more, on a fresh one. It
   // may have been dead before, or the request broke the upstream: who has another one asks that.
   bool retry_stale = true;
-  // Goes ahead where the origin's connections are used up; for the few exchanges that find out why.
-  bool beyond_bound = false;
+  // Has connections of its own allowance: for questions how the origin does, which must neither
+  // want for a request's connection nor take one.
+  bool aside = false;
   Cancellation* cancellation = nullptr;  // closes the connection at once; must outlive the Exchange
 };
 

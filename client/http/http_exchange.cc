@@ -2,12 +2,12 @@
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/http/error.hpp>
 #include <utility>
 
 #include "client/http/await.h"
 #include "client/http/message_reader.h"
+#include "client/http/name_resolver.h"
 #include "client/http/socket_options.h"
 #include "client/http/tls_context.h"
 
@@ -62,21 +62,6 @@ bool IsHttpError(error_code ec) {
 
 }  // namespace
 
-// The system's lookup can't be stopped, so it may outlive the exchange, which waits for `over`.
-struct HttpExchange::Lookup {
-  explicit Lookup(const asio::any_io_executor& strand)
-      : resolver(strand), over(strand, TimePoint::max()) {}
-  void Cancel() {
-    resolver.cancel();
-    over.cancel();
-  }
-
-  tcp::resolver resolver;
-  asio::steady_timer over;
-  std::optional<error_code> ec;
-  tcp::resolver::results_type found;
-};
-
 HttpExchange::HttpExchange(const asio::any_io_executor& strand,
                            std::shared_ptr<UpstreamStore> store, Origin origin,
                            const ExchangeOptions& options)
@@ -92,12 +77,12 @@ HttpExchange::HttpExchange(const asio::any_io_executor& strand,
 
 HttpExchange::~HttpExchange() {
   connection_.reset();
-  if (holds_reservation_) store_->Drop(origin_);
+  if (holds_reservation_) store_->Drop(origin_, options_.aside);
 }
 
 void HttpExchange::Interrupt() {
   interrupted_ = true;
-  if (lookup_) lookup_->Cancel();
+  lookup_stop_.Cancel();
   if (connection_) connection_->wire.Close();
 }
 
@@ -118,19 +103,15 @@ Status HttpExchange::Why(error_code ec, std::string_view doing) const {
 }
 
 asio::awaitable<error_code> HttpExchange::ConnectToName() {
-  const auto lookup = lookup_ = std::make_shared<Lookup>(strand_);
-  lookup->resolver.async_resolve(origin_.host, std::to_string(origin_.port),
-                                 tcp::resolver::numeric_service,
-                                 [lookup](error_code ec, tcp::resolver::results_type found) {
-                                   lookup->ec = ec;
-                                   lookup->found = std::move(found);
-                                   lookup->over.cancel();
-                                 });
-  co_await lookup->over.async_wait(kAwait);
-  if (interrupted_ || !lookup->ec) co_return make_error_code(asio::error::operation_aborted);
-  if (*lookup->ec) co_return *lookup->ec;
+  const NameResolver::Answer found = co_await store_->names.LookUp(origin_.host, &lookup_stop_);
+  if (interrupted_) co_return make_error_code(asio::error::operation_aborted);
+  if (found.ec) co_return found.ec;
+  std::vector<tcp::endpoint> endpoints;
+  for (const asio::ip::address& address : found.addresses) {
+    endpoints.emplace_back(address, origin_.port);
+  }
   const auto [failed, endpoint] =
-      co_await asio::async_connect(connection_->wire.socket(), lookup->found, kAwait);
+      co_await asio::async_connect(connection_->wire.socket(), endpoints, kAwait);
   co_return failed;
 }
 
@@ -252,7 +233,7 @@ void HttpExchange::FinishBody() {
                         connection_->buffer.size() == 0 && connection_->wire.socket().is_open();
   if (reusable) {
     holds_reservation_ = false;
-    store_->Put(origin_, std::move(connection_));
+    store_->Put(origin_, options_.aside, std::move(connection_));
   }
   connection_.reset();
 }

@@ -34,7 +34,6 @@ class HttpExchange final : public Exchange {
   TimePoint head_at() const override { return head_at_; }
 
  private:
-  struct Lookup;
   using Parser = boost::beast::http::response_parser<boost::beast::http::buffer_body>;
 
   boost::asio::awaitable<Status> Connect();
@@ -56,7 +55,7 @@ class HttpExchange final : public Exchange {
   const TimePoint deadline_;
   std::unique_ptr<UpstreamConnection> connection_;
   const boost::asio::any_io_executor strand_;
-  std::shared_ptr<Lookup> lookup_;
+  Cancellation lookup_stop_;
   std::optional<Parser> parser_;
   std::unique_ptr<std::array<char, 16 << 10>> piece_;
   Watchdog watchdog_;

@@ -12,6 +12,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "client/http/name_resolver.h"
 #include "client/http/watchdog.h"
 
 namespace ember::http {
@@ -34,6 +35,7 @@ struct HttpLoop::Impl {
 
   asio::io_context context;
   asio::executor_work_guard<asio::io_context::executor_type> work;
+  NameResolver names;
   std::vector<std::thread> threads;
 };
 
@@ -50,6 +52,8 @@ asio::any_io_executor HttpLoop::NewStrand() {
   if (impl_->threads.size() == 1) return executor();  // one thread is a strand
   return asio::make_strand(impl_->context);
 }
+
+NameResolver& HttpLoop::names() { return impl_->names; }
 
 void HttpLoop::Spawn(asio::awaitable<void> work) {
   asio::co_spawn(NewStrand(), std::move(work), [](std::exception_ptr error) {
@@ -68,6 +72,7 @@ void HttpLoop::Stop() {
   for (std::thread& t : impl_->threads) {
     if (t.joinable()) t.join();
   }
+  impl_->names.Close();
 }
 
 asio::awaitable<Status> SleepFor(Duration duration, Cancellation* cancellation) {

@@ -18,6 +18,8 @@
 
 namespace ember::http {
 
+class NameResolver;
+
 class HttpLoop {
  public:
   // Starts `threads` threads (at least one).
@@ -27,6 +29,8 @@ class HttpLoop {
   boost::asio::any_io_executor executor();
   // For work that is a unit of its own: no two coroutines of one strand run at the same time.
   boost::asio::any_io_executor NewStrand();
+  // Whose answers end with the threads.
+  NameResolver& names();
   // Runs `work` on a strand of its own. An exception that escapes it is logged.
   void Spawn(boost::asio::awaitable<void> work);
   // Ends the threads; nothing runs any more afterwards. Not from a loop thread. Idempotent.

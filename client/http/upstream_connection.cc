@@ -50,22 +50,24 @@ UpstreamMetrics::UpstreamMetrics(MetricsRegistry* given)
       refused(registry.AddCounter("ember_upstream_refused_total",
                                   "Exchanges over the connection bound")) {}
 
-UpstreamStore::UpstreamStore(asio::any_io_executor ex, const UpstreamPoolOptions& options)
-    : executor(std::move(ex)),
+UpstreamStore::UpstreamStore(HttpLoop& loop, const UpstreamPoolOptions& options)
+    : executor(loop.executor()),
+      names(loop.names()),
       metrics(options.metrics),
       options_(options),
       tls_(options.tls),
       sweep_timer_(executor) {}
 
-bool UpstreamStore::Reserve(const Origin& origin, bool beyond_bound) {
+bool UpstreamStore::Reserve(const Origin& origin, bool aside) {
   std::lock_guard lock(mutex_);
   Peer& peer = peers_[origin];
-  if (peer.in_use >= options_.max_connections_per_origin && !beyond_bound) {
+  size_t& used = aside ? peer.aside : peer.in_use;
+  if (used >= (aside ? options_.max_aside_per_origin : options_.max_connections_per_origin)) {
     metrics.refused.Add();
     return false;
   }
   peer.forgotten = false;
-  ++peer.in_use;
+  ++used;
   ++in_use_;
   CountAll();
   return true;
@@ -88,14 +90,19 @@ std::unique_ptr<UpstreamConnection> UpstreamStore::TakeIdle(const Origin& origin
   return nullptr;
 }
 
-void UpstreamStore::Put(const Origin& origin, std::unique_ptr<UpstreamConnection> connection) {
+void UpstreamStore::Release(Peer& peer, bool aside) {
+  --(aside ? peer.aside : peer.in_use);
+  --in_use_;
+}
+
+void UpstreamStore::Put(const Origin& origin, bool aside,
+                        std::unique_ptr<UpstreamConnection> connection) {
   connection->served_before = true;
   connection->idle_since = std::chrono::steady_clock::now();
   Doomed doomed;
   std::lock_guard lock(mutex_);
   const auto peer = peers_.find(origin);
-  --peer->second.in_use;
-  --in_use_;
+  Release(peer->second, aside);
   if (closed_ || peer->second.forgotten ||
       peer->second.idle.size() >= options_.max_idle_per_origin) {
     doomed.push_back(std::move(connection));
@@ -108,11 +115,10 @@ void UpstreamStore::Put(const Origin& origin, std::unique_ptr<UpstreamConnection
   CountAll();
 }
 
-void UpstreamStore::Drop(const Origin& origin) {
+void UpstreamStore::Drop(const Origin& origin, bool aside) {
   std::lock_guard lock(mutex_);
   const auto peer = peers_.find(origin);
-  --peer->second.in_use;
-  --in_use_;
+  Release(peer->second, aside);
   EraseIfUnused(peer);
   CountAll();
 }
@@ -186,7 +192,8 @@ void UpstreamStore::Sweep() {
 }
 
 void UpstreamStore::EraseIfUnused(std::map<Origin, Peer>::iterator peer) {
-  if (peer->second.in_use == 0 && peer->second.idle.empty()) peers_.erase(peer);
+  if (peer->second.in_use + peer->second.aside == 0 && peer->second.idle.empty())
+    peers_.erase(peer);
 }
 
 void UpstreamStore::CountAll() {

@@ -54,15 +54,15 @@ struct UpstreamMetrics {
 
 class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
  public:
-  UpstreamStore(boost::asio::any_io_executor executor, const UpstreamPoolOptions& options);
+  UpstreamStore(HttpLoop& loop, const UpstreamPoolOptions& options);
 
-  // Counts a connection to `origin` as in use, until Put or Drop. False: the bound is reached, and
-  // this is not to go beyond it.
-  bool Reserve(const Origin& origin, bool beyond_bound);
+  // Counts a connection to `origin` as in use, until Put or Drop with the same `aside`. False: the
+  // bound for such is reached.
+  bool Reserve(const Origin& origin, bool aside);
   // An idle connection that looks alive, or null: make one.
   std::unique_ptr<UpstreamConnection> TakeIdle(const Origin& origin);
-  void Put(const Origin& origin, std::unique_ptr<UpstreamConnection> connection);
-  void Drop(const Origin& origin);
+  void Put(const Origin& origin, bool aside, std::unique_ptr<UpstreamConnection> connection);
+  void Drop(const Origin& origin, bool aside);
   void Forget(const Origin& origin);
   void CloseIdle();
   void Close();
@@ -72,11 +72,13 @@ class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
   size_t connection_count();
 
   const boost::asio::any_io_executor executor;
+  NameResolver& names;
   UpstreamMetrics metrics;
 
  private:
   struct Peer {
     size_t in_use = 0;
+    size_t aside = 0;                                       // in use, and not among in_use
     bool forgotten = false;                                 // keep nothing that comes back
     std::vector<std::unique_ptr<UpstreamConnection>> idle;  // the last used at the end
   };
@@ -85,6 +87,7 @@ class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
   void ScheduleSweep();  // with the lock held
   void Sweep();
   void CountAll();  // with the lock held
+  void Release(Peer& peer, bool aside);
   void EraseIfUnused(std::map<Origin, Peer>::iterator peer);
 
   const UpstreamPoolOptions options_;

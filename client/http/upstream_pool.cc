@@ -10,7 +10,7 @@ namespace ember::http {
 namespace asio = boost::asio;
 
 UpstreamPool::UpstreamPool(HttpLoop& loop, UpstreamPoolOptions options)
-    : store_(std::make_shared<UpstreamStore>(loop.executor(), options)) {}
+    : store_(std::make_shared<UpstreamStore>(loop, options)) {}
 
 UpstreamPool::~UpstreamPool() { store_->Close(); }
 
@@ -18,7 +18,7 @@ asio::awaitable<Result<std::unique_ptr<Exchange>>> UpstreamPool::Send(Origin ori
                                                                       UpstreamRequest request,
                                                                       ExchangeOptions options) {
   const std::shared_ptr<UpstreamStore> store = store_;
-  if (!store->Reserve(origin, options.beyond_bound)) {
+  if (!store->Reserve(origin, options.aside)) {
     co_return BusyError("too many connections to " + origin.ToString());
   }
   auto exchange = std::make_unique<HttpExchange>(co_await asio::this_coro::executor, store,

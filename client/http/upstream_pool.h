@@ -20,7 +20,8 @@ class TlsContext;
 class UpstreamStore;
 
 struct UpstreamPoolOptions {
-  size_t max_connections_per_origin = 4096;  // in use and idle; beyond: kBusy at once
+  size_t max_connections_per_origin = 4096;  // in use; beyond: kBusy at once
+  size_t max_aside_per_origin = 256;         // ExchangeOptions::aside, beside those
   size_t max_idle_per_origin = 256;
   // Less than the keep-alive time of common engines (5 s), so that we close first.
   Duration idle_timeout = seconds(4);

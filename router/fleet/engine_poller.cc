@@ -60,6 +60,7 @@ asio::awaitable<Result<EnginePoller::Reports>> EnginePoller::Ask(const Endpoint&
   http::ExchangeOptions options;
   options.connect_timeout = kMetricsTimeout;
   options.deadline = kMetricsTimeout;
+  options.aside = true;  // of a full replica more than of any other
   options.cancellation = &stop;
   http::UpstreamRequest request{
       .method = "GET", .target = "/metrics", .headers = {}, .host = endpoint.config.host};

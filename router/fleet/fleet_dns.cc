@@ -1,10 +1,8 @@
 #include "router/fleet/fleet_dns.h"
 
 #include <algorithm>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/this_coro.hpp>
 
-#include "client/http/await.h"
+#include "client/http/name_resolver.h"
 
 namespace ember::router {
 namespace {
@@ -50,13 +48,14 @@ Result<ReplicaConfig> FleetDnsConfig::ReplicaAt(const std::string& address) cons
                               (fields.empty() ? "" : "," + Filled(fields, host)));
 }
 
-asio::awaitable<Result<FleetDns::Addresses>> FleetDns::ResolveByAsio(std::string name) {
-  asio::ip::tcp::resolver resolver(co_await asio::this_coro::executor);
-  const auto [ec, results] = co_await resolver.async_resolve(name, "", http::kAwait);
-  if (ec) co_return UnavailableError(ec.message());
-  Addresses addresses;
-  for (const auto& entry : results) addresses.push_back(entry.endpoint().address().to_string());
-  co_return addresses;
+FleetDns::Resolve FleetDns::BySystem(http::HttpLoop& loop) {
+  return [&loop](std::string name) -> asio::awaitable<Result<Addresses>> {
+    const http::NameResolver::Answer answer = co_await loop.names().LookUp(name, nullptr);
+    if (answer.ec) co_return UnavailableError(answer.ec.message());
+    Addresses addresses;
+    for (const auto& address : answer.addresses) addresses.push_back(address.to_string());
+    co_return addresses;
+  };
 }
 
 void FleetDns::Follow(http::HttpLoop& loop) { loop.Spawn(Run(stop_)); }

@@ -2,7 +2,7 @@
 // its A and AAAA records is one, with the fields that were given for all; one that is gone from an
 // answer goes, and a question that fails changes nothing.
 //
-// Concurrency: the router's loop thread (the asking itself is done by Asio's resolver beside it).
+// Concurrency: the router's loop thread (the asking itself is done beside it).
 // Life: until Stop, or until the loop's threads have ended.
 #pragma once
 
@@ -36,13 +36,14 @@ class FleetDns {
   using Addresses = std::vector<std::string>;
   using Resolve = std::function<boost::asio::awaitable<Result<Addresses>>(std::string name)>;
 
-  FleetDns(FleetDnsConfig config, Membership& membership, Resolve resolve = ResolveByAsio)
+  FleetDns(FleetDnsConfig config, Membership& membership, Resolve resolve)
       : config_(std::move(config)), membership_(membership), resolve_(std::move(resolve)) {}
 
   void Follow(http::HttpLoop& loop);
   void Stop() { stop_->Cancel(); }
 
-  static boost::asio::awaitable<Result<Addresses>> ResolveByAsio(std::string name);
+  // Asks the system. `loop` must outlive it.
+  static Resolve BySystem(http::HttpLoop& loop);
 
  private:
   using StopSign = std::shared_ptr<http::Cancellation>;

@@ -34,7 +34,7 @@ asio::awaitable<Status> HealthProber::Ask(const Endpoint& endpoint, http::Cancel
   http::ExchangeOptions options;
   options.connect_timeout = options_.timeout;
   options.deadline = options_.timeout;
-  options.beyond_bound = true;  // a replica that hangs holds all its connections
+  options.aside = true;  // a replica that hangs holds all its connections
   options.cancellation = &stop;
   http::UpstreamRequest request{
       .method = "GET", .target = options_.path, .headers = {}, .host = endpoint.config.host};

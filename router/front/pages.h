@@ -6,7 +6,7 @@
 //   ?id=REQUEST_ID,
 //                        ?n=COUNT
 //   POST /admin/explain  a request's body: where it would go, and why, without sending it; ?path=
-//                        /v1/completions unless it is a chat
+//   ?verify=1            /v1/completions unless it is a chat; what replicas say of it themselves
 //   GET  /admin/live     what the page shows: status, and in brief the requests since ?after=NUMBER
 //   GET  /ui             the page
 //

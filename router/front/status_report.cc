@@ -13,6 +13,11 @@ std::string ReplicaJson(const ReplicaReport& r) {
                                  .Add("remote", r.totals.routed_remote)
                                  .Add("recompute", r.totals.routed_recompute)
                                  .ToString();
+  const std::string by_tier = http::JsonObject()
+                                  .Add("device", r.held.device)
+                                  .Add("host", r.held.host)
+                                  .Add("disk", r.held.disk)
+                                  .ToString();
   http::JsonObject out;
   out.Add("id", r.id);
   if (r.rank) out.Add("rank", *r.rank);
@@ -28,7 +33,8 @@ std::string ReplicaJson(const ReplicaReport& r) {
       .Add("pending_prefill_tokens", r.load.pending_prefill_tokens)
       .Add("kv_usage", r.load.kv_usage)
       .Add("in_flight", r.under_way)
-      .Add("blocks_held", r.blocks_held)
+      .Add("blocks_held", r.held.any)
+      .AddRaw("blocks_by_tier", by_tier)
       .Add("cache_capacity_tokens", r.cache.capacity_tokens)
       .Add("cache_held_tokens", r.cache.held_tokens)
       .Add("load_tokens_per_ms", r.load_tokens_per_ms)
@@ -47,6 +53,45 @@ std::string StoreJson(const StoreReport& s) {
       .Add("current", s.current)
       .Add("segments", s.segments)
       .Add("why", s.why)
+      .ToString();
+}
+
+const char* ParityName(TokenizerReport::Parity parity) {
+  switch (parity) {
+    case TokenizerReport::Parity::kEqual:
+      return "equal";
+    case TokenizerReport::Parity::kDiffers:
+      return "differs";
+    case TokenizerReport::Parity::kUnknown:
+      break;
+  }
+  return "not_compared";
+}
+
+std::string TokenizerJson(const TokenizerReport& t) {
+  std::vector<std::string> models;
+  for (const TokenizerReport::Model& m : t.models) {
+    models.push_back(http::JsonObject()
+                         .Add("model", m.model)
+                         .Add("library", m.fast ? "fastokens" : "tokenizers")
+                         .Add("vocabulary", m.ids)
+                         .Add("cuts", m.cuts)
+                         .Add("chat_template", m.has_template)
+                         .Add("parity", ParityName(m.parity))
+                         .Add("trusted", m.parity != TokenizerReport::Parity::kDiffers)
+                         .ToString());
+  }
+  http::JsonObject prompts;
+  for (size_t i = 0; i < t.prompts.size(); ++i) {
+    prompts.Add(TokenSourceName(static_cast<TokenSource>(i)), t.prompts[i]);
+  }
+  return http::JsonObject()
+      .AddRaw("models", http::JsonArray(models))
+      .Add("cache_bytes", t.cache_bytes)
+      .Add("cache_max_bytes", t.cache_max_bytes)
+      .Add("known_prompt_bytes", t.known_bytes)
+      .Add("new_prompt_bytes", t.new_bytes)
+      .AddRaw("prompts", prompts.ToString())
       .ToString();
 }
 
@@ -74,6 +119,19 @@ std::string LabelsOf(const ReplicaReport& r) {
                 : fmt::format("replica=\"{}\"", r.id);
 }
 
+void AppendTiers(const std::vector<ReplicaReport>& replicas, std::string* out) {
+  *out +=
+      "# HELP ember_router_replica_tier_blocks Blocks that the index knows there, by where they "
+      "lie\n# TYPE ember_router_replica_tier_blocks gauge\n";
+  for (const ReplicaReport& r : replicas) {
+    for (const auto& [tier, blocks] :
+         {std::pair("device", r.held.device), {"host", r.held.host}, {"disk", r.held.disk}}) {
+      *out += fmt::format("ember_router_replica_tier_blocks{{{},tier=\"{}\"}} {}\n", LabelsOf(r),
+                          tier, blocks);
+    }
+  }
+}
+
 using ReplicaValue = double (*)(const ReplicaReport&);
 
 struct ReplicaMetric {
@@ -97,7 +155,7 @@ constexpr ReplicaMetric kReplicaMetrics[] = {
     {"kv_usage_ratio", "gauge", "Share of its cache that running requests hold, as it reports",
      [](const ReplicaReport& r) { return r.load.kv_usage; }},
     {"blocks_held", "gauge", "Blocks that the index knows there",
-     [](const ReplicaReport& r) { return static_cast<double>(r.blocks_held); }},
+     [](const ReplicaReport& r) { return static_cast<double>(r.held.any); }},
     {"requests_total", "counter", "Requests that it answered",
      [](const ReplicaReport& r) { return static_cast<double>(r.totals.requests); }},
     {"cached_tokens_total", "counter", "Prompt tokens reused, as the engine counted",
@@ -124,7 +182,7 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
                                .agent_connected = m.endpoint->agent_connected,
                                .load = m.reported(),
                                .under_way = m.under_way(),
-                               .blocks_held = index.blocks_held(m.holder),
+                               .held = index.held(m.holder),
                                .cache = m.view.cache,
                                .load_tokens_per_ms = m.view.load_tokens_per_ms,
                                .prefill = m.view.prefill,
@@ -146,6 +204,7 @@ std::string StatusReport::PrometheusText() const {
       out += fmt::format("ember_router_replica_{}{{{}}} {}\n", m.name, LabelsOf(r), m.value(r));
     }
   }
+  AppendTiers(replicas, &out);
   out +=
       "# HELP ember_router_replica_ejections_total Times that it was put out\n"
       "# TYPE ember_router_replica_ejections_total counter\n";
@@ -174,6 +233,7 @@ std::string StatusReport::Json() const {
       .Add("index_bytes", index_bytes)
       .AddRaw("replicas", http::JsonArray(list))
       .AddRaw("stores", http::JsonArray(nodes))
+      .AddRaw("tokenizer", TokenizerJson(tokenizer))
       .ToString();
 }
 

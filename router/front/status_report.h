@@ -10,6 +10,7 @@
 #include "router/fleet/replica_set.h"
 #include "router/index/prefix_index.h"
 #include "router/stores/store_feed.h"
+#include "router/tokenize/tokenizer_report.h"
 
 namespace ember::router {
 
@@ -24,7 +25,7 @@ struct ReplicaReport {
   bool agent_connected = false;
   ReplicaLoad load;
   uint32_t under_way = 0;  // our requests
-  uint64_t blocks_held = 0;
+  HeldCount held;          // blocks
   ReplicaCache cache;
   double load_tokens_per_ms = 0;
   PrefillModel prefill;
@@ -41,6 +42,7 @@ struct StatusReport {
   uint64_t index_bytes = 0;
   std::vector<ReplicaReport> replicas;
   std::vector<StoreReport> stores;  // nodes whose feeds are followed
+  TokenizerReport tokenizer;
 
   // On the router's loop thread.
   static StatusReport Of(const ReplicaSet& replicas, const PrefixIndex& index);

@@ -94,13 +94,13 @@ uint32_t HeldBlocks::FindOrMake(const BlockHash& hash, uint32_t previous) {
 bool HeldBlocks::Add(uint32_t node, LifeId life, TierBits tiers) {
   BlockNode& n = nodes_[node];
   const uint32_t from = n.set.load(std::memory_order_relaxed);
-  const uint32_t to = sets_.With(from, life, tiers);
+  const auto [to, before] = sets_.With(from, life, tiers);
   if (to == 0) {
     FreeIfUnused(node);
     return false;
   }
   if (to != from) {
-    if (sets_.Members(to).size() > sets_.Members(from).size()) ++lives_.blocks(life);
+    lives_.Count(life, before, before | tiers);
     Replace(n, from, to);
   }
   n.used.store(now_.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -111,10 +111,10 @@ void HeldBlocks::Drop(uint32_t node, LifeId life, TierBits tiers) {
   BlockNode& n = nodes_[node];
   const uint32_t from = n.set.load(std::memory_order_relaxed);
   if (from == 0) return;  // went with its last child
-  const uint32_t to = sets_.Without(from, life, tiers);
+  const auto [to, before] = sets_.Without(from, life, tiers);
   if (to == from) return;
   if (to == 0) return EvictNode(node);  // no memory even for a smaller set
-  if (sets_.Members(to).size() < sets_.Members(from).size()) --lives_.blocks(life);
+  lives_.Count(life, before, before & ~tiers);
   Replace(n, from, to);
   FreeIfUnused(node);
 }

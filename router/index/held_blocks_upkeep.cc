@@ -120,7 +120,9 @@ void HeldBlocks::Evict(size_t wanted, uint32_t keep) {
 void HeldBlocks::EvictNode(uint32_t node) {
   BlockNode& n = nodes_[node];
   const uint32_t set = n.set.load(std::memory_order_relaxed);
-  for (const SetMember member : sets_.Members(set)) --lives_.blocks(member.life());
+  for (const SetMember member : sets_.Members(set)) {
+    lives_.Count(member.life(), member.tiers(), 0);
+  }
   if (set != HolderSets::kEmpty) Replace(n, set, HolderSets::kEmpty);
   FreeIfUnused(node);
 }

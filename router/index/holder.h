@@ -19,4 +19,12 @@ enum class HolderKind : uint8_t {
 // Where in a holder a block lies. One block may lie in several tiers.
 enum class HolderTier : uint8_t { kDevice = 0, kHost = 1, kDisk = 2 };
 
+// Blocks of one holder. One that lies in several tiers counts in each of them.
+struct HeldCount {
+  uint32_t any = 0;
+  uint32_t device = 0;  // what is presumed included
+  uint32_t host = 0;
+  uint32_t disk = 0;
+};
+
 }  // namespace ember::router

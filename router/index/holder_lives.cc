@@ -8,7 +8,7 @@ LifeId HolderLives::Begin(HolderId holder, HolderKind kind) {
     next_ = static_cast<LifeId>((next_ + 1) % kMaxLives);
     if (lives_[life].state != State::kFree) continue;
     lives_[life].state = State::kAlive;
-    lives_[life].blocks = 0;
+    lives_[life].count = {};
     lives_[life].living.store(kAliveBit | static_cast<uint32_t>(kind) << 16 | holder,
                               std::memory_order_release);
     return life;

@@ -36,9 +36,18 @@ class HolderLives {
             static_cast<HolderId>(bits & 0xffff)};
   }
 
-  // Blocks that it holds.
-  uint32_t& blocks(LifeId life) { return lives_[life].blocks; }
-  uint32_t blocks(LifeId life) const { return lives_[life].blocks; }
+  // One of its blocks goes over from these tiers (0: it had it not) to those.
+  void Count(LifeId life, TierBits before, TierBits after) {
+    HeldCount& count = lives_[life].count;
+    const auto step = [&](TierBits mask) {
+      return uint32_t{(after & mask) != 0} - uint32_t{(before & mask) != 0};
+    };
+    count.any += step(kAllTiers);
+    count.device += step(kDeviceTiers);
+    count.host += step(BitOf(HolderTier::kHost));
+    count.disk += step(BitOf(HolderTier::kDisk));
+  }
+  const HeldCount& count(LifeId life) const { return lives_[life].count; }
 
   // Between the begin and the end of a sweep every block and name is rid of the lives for which
   // Sweeping is true. Lives that end meanwhile are for the next one.
@@ -54,7 +63,7 @@ class HolderLives {
   enum class State : uint8_t { kFree, kAlive, kDead, kSweeping, kSwept };
   struct Life {
     std::atomic<uint32_t> living{0};  // 0: not alive
-    uint32_t blocks = 0;
+    HeldCount count;
     State state = State::kFree;
   };
 

@@ -35,39 +35,42 @@ TierBits HolderSets::TiersOf(SetId set, LifeId life) const {
   return it == members.end() || it->life() != life ? 0 : it->tiers();
 }
 
-HolderSets::SetId HolderSets::With(SetId set, LifeId life, TierBits tiers) {
+HolderSets::Changed HolderSets::With(SetId set, LifeId life, TierBits tiers) {
   Change& recent = RecentChange(set, life, tiers, true);
   if (recent.from == set) return recent.to;
   const auto members = Members(set);
   scratch_.assign(members.begin(), members.end());
   const auto it = std::lower_bound(scratch_.begin(), scratch_.end(), life,
                                    [](SetMember m, LifeId want) { return m.life() < want; });
+  TierBits before = 0;
   if (it == scratch_.end() || it->life() != life) {
     scratch_.insert(it, SetMember(life, tiers));
   } else {
-    *it = SetMember(life, it->tiers() | tiers);
+    before = it->tiers();
+    *it = SetMember(life, before | tiers);
   }
-  const SetId to = Intern(scratch_);
-  if (to != 0) recent = {set, to, life, tiers, true};
+  const Changed to{Intern(scratch_), before};
+  if (to.set != 0) recent = {set, to, life, tiers, true};
   return to;
 }
 
-HolderSets::SetId HolderSets::Without(SetId set, LifeId life, TierBits tiers) {
+HolderSets::Changed HolderSets::Without(SetId set, LifeId life, TierBits tiers) {
   Change& recent = RecentChange(set, life, tiers, false);
   if (recent.from == set) return recent.to;
   const auto members = Members(set);
   scratch_.assign(members.begin(), members.end());
   const auto it = std::lower_bound(scratch_.begin(), scratch_.end(), life,
                                    [](SetMember m, LifeId want) { return m.life() < want; });
-  if (it == scratch_.end() || it->life() != life) return set;
-  const auto left = static_cast<TierBits>(it->tiers() & ~tiers);
+  if (it == scratch_.end() || it->life() != life) return {set, 0};
+  const TierBits before = it->tiers();
+  const auto left = static_cast<TierBits>(before & ~tiers);
   if (left != 0) {
     *it = SetMember(life, left);
   } else {
     scratch_.erase(it);
   }
-  const SetId to = Intern(scratch_);
-  if (to != 0) recent = {set, to, life, tiers, false};
+  const Changed to{Intern(scratch_), before};
+  if (to.set != 0) recent = {set, to, life, tiers, false};
   return to;
 }
 
@@ -85,7 +88,7 @@ void HolderSets::Release(SetId set) {
   Record& record = At(set);
   if (--record.held > 0) return;
   for (Change& change : recent_) {
-    if (change.from == set || change.to == set) change = {};
+    if (change.from == set || change.to.set == set) change = {};
   }
   SetId* link = &buckets_[record.hash & (buckets_.size() - 1)];
   while (*link != set) link = &At(*link).next;

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "router/index/holder.h"
 #include "router/index/memory_budget.h"
 #include "router/index/retired_items.h"
 #include "router/index/seeded_mix.h"
@@ -30,6 +31,9 @@ inline constexpr TierBits kPresumedTier = 8;
 inline constexpr TierBits kDeviceTiers = 1 | kPresumedTier;
 inline constexpr TierBits kReportedTiers = 7;
 inline constexpr TierBits kAllTiers = 15;
+constexpr TierBits BitOf(HolderTier tier) {
+  return static_cast<TierBits>(1u << static_cast<uint8_t>(tier));
+}
 
 // A life of a holder, and where it has the block.
 class SetMember {
@@ -61,10 +65,14 @@ class HolderSets {
   // The tiers in which the life is a member; 0: it is none.
   TierBits TiersOf(SetId set, LifeId life) const;
 
-  // The set with, or without, the life in those tiers. 0: there is no memory for it (never of
-  // kEmpty). Somebody must hold the answer before the next call.
-  SetId With(SetId set, LifeId life, TierBits tiers);
-  SetId Without(SetId set, LifeId life, TierBits tiers);
+  struct Changed {
+    SetId set = 0;        // 0: there is no memory for it (never of kEmpty)
+    TierBits before = 0;  // where the life had been a member
+  };
+  // The set with, or without, the life in those tiers. Somebody must hold the answer before the
+  // next call.
+  Changed With(SetId set, LifeId life, TierBits tiers);
+  Changed Without(SetId set, LifeId life, TierBits tiers);
   // The set without all lives for which `gone` says so.
   SetId WithoutAll(SetId set, const std::function<bool(LifeId)>& gone);
 
@@ -100,7 +108,7 @@ class HolderSets {
   // A change that was made lately, which the next block of a chain mostly needs as well.
   struct Change {
     SetId from = 0;
-    SetId to = 0;
+    Changed to;
     LifeId life = 0;
     TierBits tiers = 0;
     bool add = false;

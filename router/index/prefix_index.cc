@@ -14,8 +14,6 @@ constexpr size_t kFetchedTogether = 16;
 // Zero is no name in the tables.
 uint64_t NameOf(EngineKey key) { return key == EngineKey{0} ? ~uint64_t{0} : uint64_t(key); }
 
-TierBits BitOf(HolderTier tier) { return static_cast<TierBits>(1u << static_cast<uint8_t>(tier)); }
-
 }  // namespace
 
 PrefixIndex::PrefixIndex(const PrefixIndexOptions& options)
@@ -60,9 +58,10 @@ const PrefixIndex::Holder* PrefixIndex::Find(HolderId holder) const {
   return holder < kMaxHolders ? holders_[holder].get() : nullptr;
 }
 
-size_t PrefixIndex::blocks_held(HolderId holder) const {
+HeldCount PrefixIndex::held(HolderId holder) const {
   const Holder* h = Find(holder);
-  return h == nullptr || h->life == HolderLives::kNoLife ? 0 : blocks_.lives().blocks(h->life);
+  return h == nullptr || h->life == HolderLives::kNoLife ? HeldCount()
+                                                         : blocks_.lives().count(h->life);
 }
 
 void PrefixIndex::Store(HolderId holder, HolderTier tier, std::optional<EngineKey> parent,

@@ -89,9 +89,12 @@ class PrefixIndex {
   std::vector<GroupMatch> LookupGroups(std::span<const GroupChain> groups) const;
 
   size_t blocks() const { return blocks_.held(); }
-  size_t blocks_held(HolderId holder) const;
-  // All that it has allocated; never more than max_bytes.
+  size_t blocks_held(HolderId holder) const { return held(holder).any; }
+  HeldCount held(HolderId holder) const;
+  // All that was allocated; never more than max_bytes.
   size_t bytes() const { return blocks_.bytes(); }
+  // For the writer's PresumedCaches.
+  MemoryBudget& budget() { return blocks_.budget(); }
   uint64_t evictions() const { return blocks_.evictions(); }
   // Blocks that were not taken in, for memory was out at that moment.
   uint64_t refusals() const { return refusals_; }

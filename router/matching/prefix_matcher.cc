@@ -85,7 +85,8 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
   for (Candidate& c : *candidates) {
     ReplicaSet::Member& member = replicas_.at(c.number);
     const bool by_events = NamingOf(member, prompt) == Naming::kEvents;
-    if (by_events) DropPresumed(member.holder);
+    // What was presumed under our own names would stay for ever: no event takes it away.
+    if (by_events) presumed_.Clear(member.holder);
     if (member.holder < kMaxHolders) {
       by_holder[member.holder] = &c;
       named_by_events[member.holder] = by_events;
@@ -129,7 +130,7 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
   const ReplicaSet::Member& member = replicas_.at(replica);
   Presumed presumed{.holder = member.holder};
   if (NamingOf(member, prompt) == Naming::kEvents) {
-    DropPresumed(member.holder);
+    presumed_.Clear(member.holder);
     for (const GroupMatch& held : events_->Match(prompt)) {
       if (held.holder != member.holder) continue;
       presumed.promise = events_->MakePromise(member.holder, held.device_tokens);
@@ -147,42 +148,21 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
     return presumed;
   }
   presumed.predicted_blocks = index_.Lookup(chain).Of(member.holder).device_blocks;
-  PresumedCache& cache = presumed_[member.holder];
-  cache.SetCapacity(member.view.cache.capacity_tokens / kOurTokensPerBlock);
-  const size_t kept = std::min(chain.size(), cache.capacity());
-  PresumedCache::Change change = cache.Add(chain);
-  // Also what the index has lost for want of memory.
-  for (size_t i = presumed.predicted_blocks; i < kept; ++i) {
-    index_.StoreBlock(member.holder, HolderTier::kDevice, chain[i]);
-  }
-  for (const BlockHash& hash : change.gone) {
-    index_.RemoveBlock(member.holder, HolderTier::kDevice, hash);
-  }
-  presumed.before = std::move(change.before);
+  presumed.before =
+      presumed_.Add(member.holder, chain, member.view.cache.capacity_tokens / kOurTokensPerBlock,
+                    presumed.predicted_blocks);
   return presumed;
-}
-
-void PrefixMatcher::DropPresumed(HolderId holder) {
-  const auto cache = presumed_.find(holder);
-  if (cache == presumed_.end()) return;
-  for (const BlockHash& hash : cache->second.TakeAll()) {
-    index_.RemoveBlock(holder, HolderTier::kDevice, hash);
-  }
-  presumed_.erase(cache);
 }
 
 void PrefixMatcher::Settle(const Presumed& presumed, std::optional<uint64_t> cached) {
   for (const PrefixIndex::Presumption p : presumed.reported) index_.Settle(presumed.holder, p);
   if (events_ != nullptr && cached) events_->OnCachedTokens(presumed.promise, *cached);
   if (!presumed.reported.empty()) return;
-  const auto cache = presumed_.find(presumed.holder);
-  if (cache == presumed_.end() || !cached) return;
+  if (presumed.before.empty() || !cached) return;
   // Engines count in blocks of their own, and compute the last token of what they hold whole.
   const size_t found = (*cached + 2 * kOurTokensPerBlock - 1) / kOurTokensPerBlock;
   if (found >= presumed.predicted_blocks) return;
-  for (const BlockHash& hash : cache->second.Contradict(presumed.before, found)) {
-    index_.RemoveBlock(presumed.holder, HolderTier::kDevice, hash);
-  }
+  presumed_.Contradict(presumed.holder, presumed.before, found);
 }
 
 void PrefixMatcher::ForgetStored(ReplicaNumber replica, const TokenizedPrompt& prompt,
@@ -194,9 +174,18 @@ void PrefixMatcher::ForgetStored(ReplicaNumber replica, const TokenizedPrompt& p
                       found / member.agent_space->tokens_per_block);
 }
 
+const BlockChain* PrefixMatcher::AgentChain(ReplicaNumber replica,
+                                            const TokenizedPrompt& prompt) const {
+  const ReplicaSet::Member& member = replicas_.at(replica);
+  if (NamingOf(member, prompt) != Naming::kAgent) return nullptr;
+  std::optional<KeySpace> ours;
+  return &ChainFor(member, prompt, &ours);
+}
+
 void PrefixMatcher::Forget(ReplicaNumber replica) {
   const HolderId holder = replicas_.at(replica).holder;
-  presumed_.erase(holder);
+  if (holder == kNoHolder) return;
+  presumed_.Forget(holder);
   index_.ClearHolder(holder);
 }
 

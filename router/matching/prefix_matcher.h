@@ -8,14 +8,13 @@
 #pragma once
 
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "proto/base/random.h"
 #include "router/events/event_feed.h"
 #include "router/fleet/replica_set.h"
 #include "router/index/prefix_index.h"
-#include "router/index/presumed_cache.h"
+#include "router/index/presumed_caches.h"
 #include "router/policy/policy.h"
 #include "router/tokenize/tokenized_prompt.h"
 
@@ -25,7 +24,11 @@ class PrefixMatcher {
  public:
   // `events` may be null: no replica publishes any.
   PrefixMatcher(ReplicaSet& replicas, PrefixIndex& index, RandomSource& random, EventFeed* events)
-      : replicas_(replicas), index_(index), events_(events), secret_(random.Next()) {}
+      : replicas_(replicas),
+        index_(index),
+        events_(events),
+        secret_(random.Next()),
+        presumed_(index, random.Next()) {}
 
   // What of the fleet's memory a request may use.
   struct Scope {
@@ -42,7 +45,7 @@ class PrefixMatcher {
     HolderId holder = kNoHolder;
     std::vector<PrefixIndex::Presumption> reported{};  // of a replica that reports
     EventFeed::Promise promise{};                      // of one that publishes events
-    std::vector<PresumedCache::Use> before;            // of one that doesn't
+    std::vector<PresumedCaches::Use> before;           // of one that doesn't
     size_t predicted_blocks = 0;
   };
   // The replica is sent the prompt, so it will hold it.
@@ -52,6 +55,9 @@ class PrefixMatcher {
   // The stores lacked what is beyond the first `found` tokens of the prompt.
   void ForgetStored(ReplicaNumber replica, const TokenizedPrompt& prompt, uint64_t found);
 
+  // The prompt's blocks as the replica's agent names them; null when it can't be asked of them.
+  const BlockChain* AgentChain(ReplicaNumber replica, const TokenizedPrompt& prompt) const;
+
   // What was reported or presumed of the replica's memory is void.
   void Forget(ReplicaNumber replica);
 
@@ -59,9 +65,6 @@ class PrefixMatcher {
   // By which names a replica's blocks go, for one prompt.
   enum class Naming : uint8_t { kAgent, kEvents, kOurs };
   Naming NamingOf(const ReplicaSet::Member& member, const TokenizedPrompt& prompt) const;
-  // The replica's events are whole now, and know better: what was presumed under our own names
-  // would stay for ever, since no event takes it away.
-  void DropPresumed(HolderId holder);
   uint64_t HeldTokens(const ReplicaSet::Member& member) const;
   KeySpace OurSpace(const TokenizedPrompt& prompt) const;
   // `ours`: OurSpace of the prompt, once it was needed.
@@ -73,7 +76,7 @@ class PrefixMatcher {
   PrefixIndex& index_;
   EventFeed* const events_;
   const uint64_t secret_;
-  std::unordered_map<HolderId, PresumedCache> presumed_;
+  PresumedCaches presumed_;
 };
 
 }  // namespace ember::router

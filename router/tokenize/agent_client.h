@@ -21,6 +21,12 @@ struct PrefetchHint {
   uint32_t wanted = 0;          // tokens, from the prompt's start
 };
 
+// Blocks of a chain, unbroken from its start.
+struct LongestPrefix {
+  uint32_t local_blocks = 0;  // in the replica's own memory
+  uint32_t store_blocks = 0;
+};
+
 class AgentClient {
  public:
   virtual ~AgentClient() = default;
@@ -36,6 +42,11 @@ class AgentClient {
   virtual boost::asio::awaitable<Result<std::string_view>> Prefetch(ReplicaNumber replica,
                                                                     PrefetchHint hint,
                                                                     Duration deadline) = 0;
+  // How much of the chain, which is in the agent's own names, there really is. Ends at the deadline
+  // at the latest.
+  virtual boost::asio::awaitable<Result<LongestPrefix>> AskLongestPrefix(ReplicaNumber replica,
+                                                                         BlockChain chain,
+                                                                         Duration deadline) = 0;
 };
 
 }  // namespace ember::router

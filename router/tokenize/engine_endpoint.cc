@@ -43,6 +43,7 @@ asio::awaitable<Result<std::string>> EngineEndpoint::Ask(const ReplicaConfig& re
                                                          http::Cancellation* stop) {
   http::ExchangeOptions options;
   options.deadline = deadline;
+  options.aside = aside_;
   options.cancellation = stop;
   http::UpstreamRequest request{.method = body.empty() ? "GET" : "POST",
                                 .target = target,

@@ -18,7 +18,9 @@ namespace ember::router {
 
 class EngineEndpoint {
  public:
-  explicit EngineEndpoint(http::UpstreamPool& pool) : pool_(pool) {}
+  // `aside`: as in ExchangeOptions.
+  explicit EngineEndpoint(http::UpstreamPool& pool, bool aside = false)
+      : pool_(pool), aside_(aside) {}
 
   // kInvalid: the engine has no such endpoint, or does not understand the body.
   boost::asio::awaitable<Result<std::vector<TokenId>>> Tokenize(const ReplicaConfig& replica,
@@ -38,6 +40,7 @@ class EngineEndpoint {
                                                   http::Cancellation* stop);
 
   http::UpstreamPool& pool_;
+  const bool aside_;
 };
 
 }  // namespace ember::router

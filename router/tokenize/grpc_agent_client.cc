@@ -27,14 +27,22 @@ struct Call {
   rpc::TokenizeReply reply;
 };
 
-// A hint under way; it frees itself when it is answered.
-struct HintCall {
+// A call under way that holds no thread; it frees itself when it is answered.
+class PendingCall {
+ public:
+  virtual ~PendingCall() = default;
+  virtual void OnAnswered() = 0;
+};
+
+template <typename Reply>
+struct UnaryCall final : PendingCall {
+  void OnAnswered() override { done(*this); }
   grpc::ClientContext context;
-  rpc::PrefetchReply reply;
+  Reply reply;
   grpc::Status status;
   std::shared_ptr<rpc::Agent::Stub> stub;
-  std::unique_ptr<grpc::ClientAsyncResponseReader<rpc::PrefetchReply>> reader;
-  std::function<void(const HintCall&)> done;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> reader;
+  std::function<void(const UnaryCall&)> done;
 };
 
 void SetDeadline(Duration deadline, grpc::ClientContext* context) {
@@ -85,6 +93,41 @@ Result<TokenizedPrompt> ReadPrompt(const rpc::TokenizeReply& reply) {
       .token_count = reply.token_count(), .ns = **ns, .chain = *std::move(chain)};
 }
 
+// The value that `read` makes of the reply to a call that `begin` begins: on its way when the
+// coroutine is first suspended.
+template <typename Reply, typename Value, typename Begin>
+asio::awaitable<Result<Value>> Ask(std::shared_ptr<rpc::Agent::Stub> stub, Duration deadline,
+                                   Begin begin, Value (*read)(const Reply&)) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  auto start = [&](auto handler) {
+    auto call = std::make_unique<UnaryCall<Reply>>();
+    SetDeadline(deadline, &call->context);
+    call->stub = stub;
+    // std::function copies what it holds, and a handler can't be copied.
+    const auto kept = std::make_shared<decltype(handler)>(std::move(handler));
+    call->done = [executor, kept, read](const UnaryCall<Reply>& answered) {
+      const grpc::Status& status = answered.status;
+      Result<Value> value = status.ok()
+                                ? Result<Value>(read(answered.reply))
+                                : Status(CodeOf(status.error_code()), status.error_message());
+      asio::post(executor, [kept, value = std::move(value)]() mutable {
+        std::move (*kept)(std::move(value));
+      });
+    };
+    call->reader = begin(*stub, &call->context);
+    UnaryCall<Reply>* const tag = call.release();  // answer_thread's from here on
+    tag->reader->Finish(&tag->reply, &tag->status, static_cast<PendingCall*>(tag));
+  };
+  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(Result<Value>)>(
+      std::move(start), asio::use_awaitable);
+}
+
+std::string_view OutcomeOf(const rpc::PrefetchReply& reply) { return NameOf(reply.outcome()); }
+
+LongestPrefix PrefixOf(const rpc::LongestPrefixReply& reply) {
+  return {.local_blocks = reply.local_blocks(), .store_blocks = reply.store_blocks()};
+}
+
 }  // namespace
 
 struct GrpcAgentClient::Impl {
@@ -92,20 +135,20 @@ struct GrpcAgentClient::Impl {
   // Blocking calls on threads of our own: the callback API's shared queue can abort the process
   // when its last channel goes (gRPC 1.51: a poller's unref after the queue's destruction).
   asio::thread_pool threads{kThreads};
-  // Hints hold no thread while they are under way: one agent that hangs keeps no other from its
+  // These hold no thread while they are under way: one agent that hangs keeps no other from its
   // own.
-  grpc::CompletionQueue hints;
-  std::thread hint_thread{[this] {
+  grpc::CompletionQueue answers;
+  std::thread answer_thread{[this] {
     void* tag = nullptr;
-    for (bool ok = false; hints.Next(&tag, &ok);) {
-      const std::unique_ptr<HintCall> call(static_cast<HintCall*>(tag));
-      call->done(*call);
+    for (bool ok = false; answers.Next(&tag, &ok);) {
+      const std::unique_ptr<PendingCall> call(static_cast<PendingCall*>(tag));
+      call->OnAnswered();
     }
   }};
   ~Impl() {
     threads.join();
-    hints.Shutdown();
-    hint_thread.join();
+    answers.Shutdown();
+    answer_thread.join();
   }
   asio::awaitable<grpc::Status> Send(ReplicaNumber replica, std::shared_ptr<Call> call);
 };
@@ -159,33 +202,27 @@ asio::awaitable<Result<TokenizedPrompt>> GrpcAgentClient::Tokenize(ReplicaNumber
 asio::awaitable<Result<std::string_view>> GrpcAgentClient::Prefetch(ReplicaNumber replica,
                                                                     PrefetchHint hint,
                                                                     Duration deadline) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
   rpc::PrefetchRequest request;
   request.set_path(std::move(hint.path));
   request.set_body(std::move(hint.body));
   request.mutable_token_ids()->Add(hint.tokens.begin(), hint.tokens.end());
   request.set_tokens(hint.wanted);
-  using Outcome = Result<std::string_view>;
-  auto start = [&](auto handler) {
-    auto call = std::make_unique<HintCall>();
-    SetDeadline(deadline, &call->context);
-    call->stub = impl_->stubs.at(replica);
-    // std::function copies what it holds, and a handler can't be copied.
-    const auto kept = std::make_shared<decltype(handler)>(std::move(handler));
-    call->done = [executor, kept](const HintCall& answered) {
-      const grpc::Status& status = answered.status;
-      Outcome outcome = NameOf(answered.reply.outcome());
-      if (!status.ok()) outcome = Status(CodeOf(status.error_code()), status.error_message());
-      asio::post(executor, [kept, outcome = std::move(outcome)]() mutable {
-        std::move (*kept)(std::move(outcome));
-      });
-    };
-    call->reader = call->stub->AsyncPrefetch(&call->context, request, &impl_->hints);
-    HintCall* const tag = call.release();  // hint_thread's from here on
-    tag->reader->Finish(&tag->reply, &tag->status, tag);
+  const auto begin = [&](rpc::Agent::Stub& stub, grpc::ClientContext* context) {
+    return stub.AsyncPrefetch(context, request, &impl_->answers);
   };
-  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(Outcome)>(
-      std::move(start), asio::use_awaitable);
+  co_return co_await Ask(impl_->stubs.at(replica), deadline, begin, OutcomeOf);
+}
+
+asio::awaitable<Result<LongestPrefix>> GrpcAgentClient::AskLongestPrefix(ReplicaNumber replica,
+                                                                         BlockChain chain,
+                                                                         Duration deadline) {
+  rpc::LongestPrefixRequest request;
+  for (const BlockHash& block : chain)
+    request.mutable_block_hashes()->append(AsString(block.bytes));
+  const auto begin = [&](rpc::Agent::Stub& stub, grpc::ClientContext* context) {
+    return stub.AsyncLongestPrefix(context, request, &impl_->answers);
+  };
+  co_return co_await Ask(impl_->stubs.at(replica), deadline, begin, PrefixOf);
 }
 
 }  // namespace ember::router

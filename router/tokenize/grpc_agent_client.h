@@ -26,6 +26,9 @@ class GrpcAgentClient final : public AgentClient, public ReplicaListener {
   boost::asio::awaitable<Result<std::string_view>> Prefetch(ReplicaNumber replica,
                                                             PrefetchHint hint,
                                                             Duration deadline) override;
+  boost::asio::awaitable<Result<LongestPrefix>> AskLongestPrefix(ReplicaNumber replica,
+                                                                 BlockChain chain,
+                                                                 Duration deadline) override;
 
  private:
   struct Impl;

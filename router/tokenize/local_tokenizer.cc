@@ -74,6 +74,27 @@ LocalTokenizer::~LocalTokenizer() { thread_.join(); }
 
 Status LocalTokenizer::Load() { return models_.Load(options_.models); }
 
+TokenizerReport LocalTokenizer::Report() const {
+  using Parity = TokenizerReport::Parity;
+  TokenizerReport report;
+  for (const auto& [name, model] : models_.all()) {
+    const Parity parity = !model.trusted   ? Parity::kDiffers
+                          : model.compared ? Parity::kEqual
+                                           : Parity::kUnknown;
+    report.models.push_back({.model = name,
+                             .fast = model.tokenizer->fast(),
+                             .cuts = model.tokenizer->cuts() != 0,
+                             .has_template = model.tokenizer->has_template(),
+                             .ids = model.tokenizer->ids(),
+                             .parity = parity});
+  }
+  report.cache_bytes = cache_.bytes();
+  report.cache_max_bytes = cache_.max_bytes();
+  report.known_bytes = known_bytes_.value();
+  report.new_bytes = new_bytes_.value();
+  return report;
+}
+
 template <typename Job>
 asio::awaitable<bool> LocalTokenizer::OnThread(Job job) {
   if (waiting_ >= options_.max_waiting) co_return false;

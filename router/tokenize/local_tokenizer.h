@@ -19,6 +19,7 @@
 #include "router/tokenize/prompt_renderer.h"
 #include "router/tokenize/token_cache.h"
 #include "router/tokenize/tokenized_prompt.h"
+#include "router/tokenize/tokenizer_report.h"
 
 namespace ember::router {
 
@@ -53,6 +54,8 @@ class LocalTokenizer {
   const ModelRegistry& models() const { return models_; }
   ModelRegistry& models() { return models_; }
   const TokenCache& cache() const { return cache_; }
+  // All but `prompts`.
+  TokenizerReport Report() const;
 
  private:
   struct Work;  // one prompt on its way

@@ -25,6 +25,7 @@ struct LoadedModel {
   uint32_t slot_roles = 0;  // whose texts the template need not see, tried out
   Checksum root{};          // what its texts are named under
   bool trusted = true;      // an engine's own tokens were not found to differ
+  bool compared = false;    // with any engine's
 };
 
 class ModelRegistry {

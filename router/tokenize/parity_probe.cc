@@ -46,7 +46,7 @@ ParityProbe::ParityProbe(http::HttpLoop& loop, http::UpstreamPool& pool, Replica
     : loop_(loop),
       replicas_(replicas),
       local_(local),
-      engine_(pool),
+      engine_(pool, /*aside=*/true),
       options_(options),
       equal_(metrics.AddCounter("ember_router_token_parity_total",
                                 "Comparisons of our tokens with an engine's own",
@@ -142,6 +142,7 @@ void ParityProbe::Judge(const std::string& replica, const std::string& model, bo
     spdlog::info("model \"{}\": tokens are equal to the engines' again", model);
   }
   loaded->trusted = differing.empty();
+  loaded->compared = true;
 }
 
 }  // namespace ember::router

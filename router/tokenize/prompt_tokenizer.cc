@@ -15,8 +15,6 @@ constexpr uint32_t kMinIds = 16;           // a block's
 constexpr int kSilentAfter = 4;            // an engine without /tokenize is asked in vain so often
 constexpr Duration kSilence = seconds(5);  // and then not for this long
 
-constexpr std::array<const char*, 4> kSourceNames = {"local", "agent", "engine", "text"};
-
 }  // namespace
 
 PromptTokenizer::PromptTokenizer(const ReplicaSet& replicas, AgentClient& agents,
@@ -31,7 +29,7 @@ PromptTokenizer::PromptTokenizer(const ReplicaSet& replicas, AgentClient& agents
   for (size_t i = 0; i < by_source_.size(); ++i) {
     by_source_[i] = &metrics.AddCounter("ember_router_tokenize_total",
                                         "Prompts by where their tokens came from",
-                                        {{"source", kSourceNames[i]}});
+                                        {{"source", TokenSourceName(static_cast<TokenSource>(i))}});
   }
   for (size_t i = 1; i < by_reason_.size(); ++i) {
     by_reason_[i] =
@@ -39,6 +37,12 @@ PromptTokenizer::PromptTokenizer(const ReplicaSet& replicas, AgentClient& agents
                             "Prompts that were not tokenized in process, by reason",
                             {{"reason", PromptReasonName(static_cast<PromptReason>(i))}});
   }
+}
+
+TokenizerReport PromptTokenizer::Report() const {
+  TokenizerReport report = local_.Report();
+  for (size_t i = 0; i < by_source_.size(); ++i) report.prompts[i] = by_source_[i]->value();
+  return report;
 }
 
 Result<SharedPrompt> PromptTokenizer::Count(SharedPrompt prompt) {

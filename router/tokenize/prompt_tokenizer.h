@@ -37,6 +37,7 @@ class PromptTokenizer final : public Tokenizer {
                                                         std::string_view body) override;
   void Forget() override { engine_.Forget(); }
   LocalTokenizer& local() { return local_; }
+  TokenizerReport Report() const;
 
  private:
   Result<SharedPrompt> Count(SharedPrompt prompt);
@@ -56,7 +57,7 @@ class PromptTokenizer final : public Tokenizer {
     TimePoint until;   // not asked before
   };
   std::map<std::string, Silence> silences_;  // by replica
-  std::array<Counter*, 4> by_source_{};
+  std::array<Counter*, kTokenSources> by_source_{};
   std::array<Counter*, kPromptReasons> by_reason_{};
 };
 

@@ -45,6 +45,7 @@ class TokenCache {
   void Clear();
 
   size_t bytes() const { return *ledger_; }
+  size_t max_bytes() const { return max_bytes_; }
   size_t places() const { return known_.size(); }
 
  private:

@@ -1,6 +1,14 @@
 #include "router/tokenize/tokenized_prompt.h"
 
+#include <array>
+
 namespace ember::router {
+
+const char* TokenSourceName(TokenSource source) {
+  static constexpr std::array<const char*, kTokenSources> kNames = {"local", "agent", "engine",
+                                                                    "text"};
+  return kNames[static_cast<size_t>(source)];
+}
 
 std::vector<TokenId> TokenizedPrompt::AllTokens() const {
   return RunChain(prefix.get(), tokens).Tokens();

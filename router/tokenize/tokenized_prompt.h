@@ -21,6 +21,8 @@ enum class TokenSource : uint8_t {
   kEngine,  // an engine's answer
   kText,    // no tokens but four bytes of the text each: good for what this router itself remembers
 };
+inline constexpr size_t kTokenSources = 4;
+const char* TokenSourceName(TokenSource source);  // "local"
 
 struct TokenizedPrompt {
   uint32_t token_count = 0;

@@ -1,5 +1,5 @@
 // The page's tables.
-import { $, ROUTES, badge, bar, count, duration, h, ms, routeBadge, share } from "/ui/dom.js";
+import { $, ROUTES, badge, bar, bytes, count, duration, h, ms, routeBadge, share } from "/ui/dom.js";
 
 // A name that begins with # heads numbers.
 const head = (...names) => h("thead", {}, h("tr", {}, names.map((n) =>
@@ -29,9 +29,12 @@ export function showReplicas(replicas) {
   $("replicas").replaceChildren(head("Replica", "State", "In flight", "Load", "Memory", "Reused", "Requests"), h("tbody", {}, rows));
 }
 
+const TIERS = ["device", "host", "disk"];
+
 export function showHolds(status) {
+  const tiers = (by) => TIERS.filter((t) => by[t] > 0).map((t) => `${count(by[t])} ${t}`).join(" · ");
   const holders = [
-    ...status.replicas.map((r) => ({ id: name(r), blocks: r.blocks_held, kind: "replica", note: "" })),
+    ...status.replicas.map((r) => ({ id: name(r), blocks: r.blocks_held, kind: "replica", note: tiers(r.blocks_by_tier) })),
     ...status.stores.map((x) => ({ id: `store ${x.address}`, blocks: x.segments, kind: "store", note: x.current ? "" : x.connected ? "still being told" : x.why })),
   ];
   const most = Math.max(1, ...holders.map((x) => x.blocks));
@@ -44,11 +47,27 @@ export function showHolds(status) {
 export function showInside(status, policies) {
   const rows = [...policies.entries()].sort((a, b) => b[1] - a[1]).map(([policy, n]) =>
     h("tr", {}, h("th", { scope: "row" }, policy, policy === status.default_policy ? h("span", { class: "sub" }, "the default") : null), h("td", {}, count(n))));
-  const facts = Object.entries(status.tokenizer ?? {}).map(([key, value]) =>
-    h("tr", {}, h("th", { scope: "row" }, key.replaceAll("_", " ")), h("td", {}, typeof value === "number" ? count(value) : String(value))));
   $("inside").replaceChildren(
     h("table", {}, head("Policy", "Recent requests"), h("tbody", {}, rows.length ? rows : h("tr", {}, h("td", { colspan: 2, class: "dim" }, "no request yet")))),
-    facts.length ? h("table", {}, head("Tokenizer", ""), h("tbody", {}, facts)) : h("p", { class: "dim" }, "The replicas' agents tokenize."));
+    ...tokenizerView(status.tokenizer));
+}
+
+const PARITY = { equal: ["as the engine's", "good"], differs: ["differs: not used", "bad"], not_compared: ["not compared yet", "warn"] };
+
+function tokenizerView(t) {
+  const models = t.models.map((m) => h("tr", { "data-model": m.model },
+    h("th", { scope: "row" }, m.model === "*" ? "every other" : m.model, h("span", { class: "sub" }, m.chat_template ? "" : "no chat template")),
+    h("td", {}, m.library, h("span", { class: "sub" }, m.cuts ? "only what is new" : "every text whole")),
+    h("td", {}, badge(...PARITY[m.parity]))));
+  const sources = Object.entries(t.prompts).filter(([, n]) => n > 0).map(([source, n]) => `${count(n)} ${source}`);
+  const bytesSeen = t.known_prompt_bytes + t.new_prompt_bytes;
+  return [
+    models.length ? h("table", {}, head("Model", "Tokenizer", "Its tokens"), h("tbody", {}, models)) : h("p", { class: "dim" }, "No tokenizer here: the replicas' agents tokenize."),
+    h("p", { id: "tokens", class: "dim" }, [
+      `Prompts by source: ${sources.length ? sources.join(" · ") : "none yet"}.`,
+      models.length ? `Of their text ${share(t.known_prompt_bytes, bytesSeen)} was known; ${bytes(t.cache_bytes)} of ${bytes(t.cache_max_bytes)} remember it.` : null,
+    ].filter(Boolean).join(" ")),
+  ];
 }
 
 export function showAbout(status) {

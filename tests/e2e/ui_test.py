@@ -12,6 +12,7 @@ from cluster import needs
 from router_process import RouterProcess
 from scripted_replica import ScriptedReplica
 
+TOKENIZER = Path(__file__).parents[1] / "unit/router_tokenize/data/byte_level.json"
 CHAT = {"messages": [{"role": "user", "content": "<img src=x onerror=alert(1)> hello"}], "stream": True}
 
 
@@ -22,7 +23,7 @@ class LivePage(unittest.TestCase):
     def setUpClass(cls):
         cls.addClassCleanup(lambda: [r.close() for r in cls.replicas])
         cls.replicas = [ScriptedReplica(960), ScriptedReplica(0, first_token_s=0.05), ScriptedReplica(500)]
-        cls.router = RouterProcess(cls.replicas, "--policy=round_robin")
+        cls.router = RouterProcess(cls.replicas, "--policy=round_robin", f"--tokenizer=m={TOKENIZER}")
         cls.addClassCleanup(cls.router.close)
         cls.browser = Browser()
         cls.addClassCleanup(cls.browser.close)
@@ -62,6 +63,17 @@ class LivePage(unittest.TestCase):
         self.keep("dark")
         b.click("#theme")
         b.click("#theme")
+
+    def test_the_tokenizer_and_the_tiers_are_told(self):
+        b = self.browser
+        self.assertIn("fastokens", b.text('#inside [data-model="m"]'))
+        self.assertIn("not compared yet", b.text('#inside [data-model="m"]'))
+        body = {"model": "m", "prompt": "".join(f"{i} " for i in range(2000))}
+        self.router.ask(body, 2, path="/v1/completions", x_ember_policy="prefix")
+        b.wait("the prompts' source", lambda: "2 local" in b.text("#tokens"))
+        self.assertIn("of 128.0 MiB remember it", b.text("#tokens"))
+        b.wait("blocks on a device", lambda: " device" in b.text("#holds"))
+        self.keep("tokens")
 
     def test_a_replica_that_fails_is_shown_so(self):
         b = self.browser

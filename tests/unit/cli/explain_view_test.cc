@@ -41,6 +41,16 @@ TEST(ExplainView, SaysWhoIsNoCandidateAndWhyTokensAreUnknown) {
   EXPECT_THAT(*text, HasSubstr("no costs"));
 }
 
+TEST(ExplainView, ShowsWhatWasToldBesideWhatIsHeld) {
+  const auto text = ExplainedRequestText(
+      R"({"tokens":"known","excluded":[],"request":{"outcome":"not sent","attempts":[]},"verified":[
+{"replica":"r1","told_tokens":960,"told_store_tokens":640,"held_tokens":160,"store_tokens":48},
+{"replica":"r2","told_tokens":5,"told_store_tokens":640,"why":"it has no agent"}]})");
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(*text, testing::ContainsRegex("r1 +960 +160 +640 +48 *\n"));
+  EXPECT_THAT(*text, testing::ContainsRegex("r2 +5 +- +640 +- +it has no agent"));
+}
+
 TEST(ExplainView, WhatIsNotOursIsSaidSo) {
   EXPECT_EQ(ExplainedText(R"({"requests":[]})").status().code(), StatusCode::kNotFound);
   for (const char* json : {"", "[]", "{}", "{\"requests\":{}}", "{\"request\":1"}) {

@@ -184,22 +184,41 @@ TEST_F(UpstreamPoolTest, AReplyThatRefusesTheBodyUnreadIsStillRead) {
   EXPECT_EQ(reply->status, 413);
 }
 
-TEST_F(UpstreamPoolTest, IsBusyAtOnceBeyondItsBound) {
+TEST_F(UpstreamPoolTest, IsBusyAtOnceBeyondItsBoundAndThatOfQuestionsAside) {
   FakeUpstream silent([](TestSocket& peer) { peer.AwaitClose(); });
   UpstreamPoolOptions options;
-  options.max_connections_per_origin = 1;
+  options.max_connections_per_origin = 2;
+  options.max_aside_per_origin = 2;
   UpstreamPool pool(loop_, options);
-  std::thread holder([&] {
-    Call(pool, silent.origin(), {.first_byte_timeout = milliseconds(500)}).status().ok();
-  });
-  ASSERT_TRUE(Eventually([&] { return pool.connection_count() == 1; }));
+  std::vector<std::unique_ptr<Cancellation>> cancellations;
+  std::vector<std::future<Result<CallReply>>> held;
+  const auto strand = loop_.NewStrand();
+  const auto hold = [&](bool aside) {
+    cancellations.push_back(std::make_unique<Cancellation>());
+    const size_t before = pool.connection_count();
+    held.push_back(
+        Launch(strand, pool.Call(silent.origin(), {},
+                                 {.aside = aside, .cancellation = cancellations.back().get()})));
+    return Eventually([&] { return pool.connection_count() == before + 1; });
+  };
+  // Questions aside take no request's place, nor requests theirs.
+  ASSERT_TRUE(hold(true));
+  ASSERT_TRUE(hold(false));
+  ASSERT_TRUE(hold(false));
   EXPECT_EQ(Call(pool, silent.origin()).status().code(), StatusCode::kBusy);
-  EXPECT_EQ(Call(pool, silent.origin(), {.deadline = milliseconds(50), .beyond_bound = true})
-                .status()
-                .code(),
-            StatusCode::kDeadline)
-      << "unless it is to find out what is wrong there";
-  holder.join();
+  ASSERT_TRUE(hold(true));
+  EXPECT_EQ(Call(pool, silent.origin(), {.aside = true}).status().code(), StatusCode::kBusy);
+  boost::asio::post(strand, [&] {
+    for (auto& cancellation : cancellations) cancellation->Cancel();
+  });
+  for (auto& call : held) EXPECT_EQ(call.get().status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(pool.connection_count(), 0u);
+  for (const bool aside : {false, true}) {
+    EXPECT_EQ(
+        Call(pool, silent.origin(), {.deadline = milliseconds(20), .aside = aside}).status().code(),
+        StatusCode::kDeadline)
+        << "the places are free again";
+  }
 }
 
 TEST_F(UpstreamPoolTest, CancellationClosesTheConnectionAtOnceInEveryPhase) {

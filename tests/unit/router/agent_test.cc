@@ -34,7 +34,7 @@ struct Followed {
   }
   ReplicaReport Status() const { return router.Status().replicas[0]; }
   bool AwaitHeld(uint64_t blocks) const {
-    return Eventually([&] { return Status().blocks_held == blocks; });
+    return Eventually([&] { return Status().held.any == blocks; });
   }
 
   FakeReplica replica{Answering(JsonReply(200, "{}"))};
@@ -80,7 +80,7 @@ TEST(AgentWatcher, WatchesAgainAfterAGapACutAndARestart) {
   const int port = agent->port();
   agent.reset();
   ASSERT_TRUE(Eventually([&] { return !f.Status().agent_connected; }));
-  EXPECT_EQ(f.Status().blocks_held, 0u) << "a replica's entries go when it goes";
+  EXPECT_EQ(f.Status().held.any, 0u) << "a replica's entries go when it goes";
   EXPECT_TRUE(f.Status().healthy) << "its probes still succeed";
   FakeAgent back(SnapshotOf("r1"), port);
   ASSERT_TRUE(Eventually([&] { return f.Status().agent_connected; }));
@@ -187,9 +187,9 @@ TEST(GrpcAgentClient, FailuresHaveTheirReason) {
   EXPECT_EQ(Ask(address, "{}", seconds(2)).status().code(), StatusCode::kUnavailable);
 }
 
-class GrpcHints : public testing::Test {
+class GrpcAnswers : public testing::Test {
  protected:
-  ~GrpcHints() override { loop_.Stop(); }
+  ~GrpcAnswers() override { loop_.Stop(); }
   void Add(ReplicaNumber n, const std::string& address) {
     Endpoint endpoint({.id = "r" + std::to_string(n), .http = {}, .grpc = address}, {});
     endpoint.members = {n};
@@ -211,7 +211,7 @@ class GrpcHints : public testing::Test {
   std::unique_ptr<GrpcAgentClient> client_ = std::make_unique<GrpcAgentClient>();
 };
 
-TEST_F(GrpcHints, SayWhatIsWantedAndHearWhatBecomesOfIt) {
+TEST_F(GrpcAnswers, HintsSayWhatIsWantedAndHearWhatBecomesOfIt) {
   FakeAgent agent(SnapshotOf("r1"));
   agent.prefetch = [](const rpc::PrefetchRequest& request, rpc::PrefetchReply* reply) {
     EXPECT_EQ(request.path(), "/p");
@@ -232,7 +232,35 @@ TEST_F(GrpcHints, SayWhatIsWantedAndHearWhatBecomesOfIt) {
   EXPECT_EQ(*Give(0, {}).get(), "unknown") << "of a newer agent";
 }
 
-TEST_F(GrpcHints, AnAgentThatHangsOrIsGoneKeepsNobodyFromHis) {
+TEST_F(GrpcAnswers, TheLongestPrefixIsAskedForByTheChain) {
+  FakeAgent agent(SnapshotOf("r1"));
+  agent.longest = [](const rpc::LongestPrefixRequest& request, rpc::LongestPrefixReply* reply) {
+    EXPECT_EQ(request.block_hashes(), Hashes(3, 5));
+    reply->set_local_blocks(4);
+    reply->set_store_blocks(2);
+    return grpc::Status::OK;
+  };
+  Add(0, agent.address());
+  const auto ask = [&] {
+    std::promise<Result<LongestPrefix>> answer;
+    auto future = answer.get_future();
+    loop_.Spawn([](GrpcAgentClient& client,
+                   std::promise<Result<LongestPrefix>> out) -> boost::asio::awaitable<void> {
+      out.set_value(co_await client.AskLongestPrefix(0, *ReadChain(Hashes(3, 5)), seconds(10)));
+    }(*client_, std::move(answer)));
+    return future.get();
+  };
+  const auto said = ask();
+  ASSERT_TRUE(said.ok()) << said.status().ToString();
+  EXPECT_EQ(said->local_blocks, 4u);
+  EXPECT_EQ(said->store_blocks, 2u);
+  agent.longest = [](const auto&, auto*) {
+    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "of an older agent");
+  };
+  EXPECT_EQ(ask().status().code(), StatusCode::kInvalid);
+}
+
+TEST_F(GrpcAnswers, AnAgentThatHangsOrIsGoneKeepsNobodyFromHis) {
   http::Signal never;  // outlives the agent that waits for it
   FakeAgent hanging(SnapshotOf("r1")), well(SnapshotOf("r2")), gone(SnapshotOf("r3"));
   hanging.prefetch = [&](const auto&, rpc::PrefetchReply*) {

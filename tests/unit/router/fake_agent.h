@@ -35,6 +35,7 @@ class FakeAgent final : public rpc::Agent::Service {
 
   TokenizeAnswer tokenize;
   std::function<grpc::Status(const rpc::PrefetchRequest&, rpc::PrefetchReply*)> prefetch;
+  std::function<grpc::Status(const rpc::LongestPrefixRequest&, rpc::LongestPrefixReply*)> longest;
 
   grpc::Status Watch(grpc::ServerContext* context, const rpc::WatchRequest*,
                      grpc::ServerWriter<rpc::AgentEvent>* writer) override;
@@ -45,6 +46,10 @@ class FakeAgent final : public rpc::Agent::Service {
   grpc::Status Prefetch(grpc::ServerContext*, const rpc::PrefetchRequest* request,
                         rpc::PrefetchReply* reply) override {
     return prefetch(*request, reply);
+  }
+  grpc::Status LongestPrefix(grpc::ServerContext*, const rpc::LongestPrefixRequest* request,
+                             rpc::LongestPrefixReply* reply) override {
+    return longest(*request, reply);
   }
 
  private:

@@ -341,6 +341,33 @@ TEST(Load, OfOtherRoutersIsSeenInTheEnginesOwnFigures) {  // D25
       << "figures that come no more are forgotten";
 }
 
+TEST(Load, OfAFullReplicaIsAskedForStillAndTakesNoRequestsPlace) {
+  Signal end;
+  FakeReplica replica([&](TestSocket& peer, const WireMessage&) {
+    end.Await();
+    peer.Send(JsonReply(200, "{}"));
+  });
+  replica.SetMetrics(VllmMetrics(1, 0));
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+    o.load_interval = milliseconds(1);
+    o.health.probe_interval = milliseconds(1);
+    o.upstream.max_connections_per_origin = 1;
+  });
+  // Whatever is being asked of the replica just then.
+  TestSocket client = router.Client();
+  client.Send(Post("{}"));
+  ASSERT_TRUE(Eventually([&] { return replica.requests() == 1; }));
+  for (const int running : {7, 8, 9}) {
+    replica.SetMetrics(VllmMetrics(running, 0));
+    EXPECT_TRUE(Eventually([&] {
+      return router.Status().replicas[0].load.running == static_cast<uint32_t>(running);
+    })) << running;
+  }
+  end.Set();
+  EXPECT_EQ(client.ReadMessage().status(), 200);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200) << i;
+}
+
 TEST(Fleet, MayHaveHundredsOfReplicas) {
   FakeReplica replica(Answering(JsonReply(200, "{}")));
   RouterFixture router(std::vector<http::Origin>(200, replica.origin()));

@@ -58,6 +58,34 @@ TEST(IndexEvents, AreIdempotentAndUnknownOnesAreIgnored) {
   EXPECT_EQ(index.blocks(), 0u);
 }
 
+TEST(IndexEvents, BlocksAreCountedInEachTierTheyLieIn) {
+  PrefixIndex index(kRoomyIndex);
+  AddReplicas(index, 2);
+  const BlockChain chain = NumberedChain(1, 20);
+  const auto counts = [&](HolderId holder) {
+    const HeldCount held = index.held(holder);
+    return std::vector<uint32_t>{held.any, held.device, held.host, held.disk};
+  };
+  using Counts = std::vector<uint32_t>;
+  StoreChain(index, 0, chain);
+  StoreChain(index, 1, chain, HolderTier::kDisk);
+  StoreChain(index, 0, NumberedChain(1, 8), kHost);
+  EXPECT_EQ(counts(0), (Counts{20, 20, 8, 0}));
+  EXPECT_EQ(counts(1), (Counts{20, 0, 0, 20}));
+  // Presumed and reported to be on the device is there once.
+  const auto presumption = index.Presume(0, NumberedChain(1, 25));
+  EXPECT_EQ(counts(0), (Counts{25, 25, 8, 0}));
+  RemoveChain(index, 0, chain);
+  EXPECT_EQ(counts(0), (Counts{25, 25, 8, 0})) << "presumed still";
+  index.Settle(0, presumption);
+  RemoveChain(index, 0, NumberedChain(2, 1));
+  EXPECT_EQ(counts(0), (Counts{8, 0, 8, 0})) << "the next event knows better";
+  RemoveChain(index, 0, chain, kHost);
+  EXPECT_EQ(counts(0), (Counts{0, 0, 0, 0}));
+  index.ClearHolder(1);
+  EXPECT_EQ(counts(1), (Counts{0, 0, 0, 0}));
+}
+
 TEST(IndexEvents, APrefixCountsOnlyFromTheStart) {  // A19
   PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 2);

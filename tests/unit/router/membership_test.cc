@@ -189,9 +189,9 @@ TEST_F(DnsTest, FollowsTheAnswersAndKeepsTheLastGoodOne) {
 TEST(FleetDns, AsksTheSystem) {
   http::HttpLoop loop;
   std::promise<Result<FleetDns::Addresses>> promise;
-  loop.Spawn([](auto& out) -> boost::asio::awaitable<void> {
-    out.set_value(co_await FleetDns::ResolveByAsio("localhost"));
-  }(promise));
+  loop.Spawn([](auto& out, FleetDns::Resolve resolve) -> boost::asio::awaitable<void> {
+    out.set_value(co_await resolve("localhost"));
+  }(promise, FleetDns::BySystem(loop)));
   const auto addresses = promise.get_future().get();
   loop.Stop();
   ASSERT_TRUE(addresses.ok()) << addresses.status().ToString();

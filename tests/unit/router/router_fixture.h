@@ -32,12 +32,24 @@ class FakeAgents final : public AgentClient {
     while (silent) (void)co_await http::SleepFor(seconds(3600), nullptr);
     co_return "accepted";
   }
+  boost::asio::awaitable<Result<LongestPrefix>> AskLongestPrefix(ReplicaNumber replica,
+                                                                 BlockChain chain,
+                                                                 Duration) override {
+    prefixes_asked.fetch_add(1);
+    if (silent && !(co_await http::SleepFor(seconds(3600), &end_of_silence)).ok()) {
+      co_return DeadlineError("it said nothing");
+    }
+    co_return held(replica, chain);
+  }
+  // Answers AskLongestPrefix. The loop's thread.
+  std::function<Result<LongestPrefix>(ReplicaNumber, const BlockChain&)> held;
   // The loop's thread.
   std::vector<std::pair<ReplicaNumber, PrefetchHint>> hints;
   std::function<void()> on_hint;
-  bool silent = false;  // hints are not answered
+  bool silent = false;                // hints are not answered, and questions for prefixes ...
+  http::Cancellation end_of_silence;  // ... not before this
   Answer answer;
-  std::atomic<int> asked{0};
+  std::atomic<int> asked{0}, prefixes_asked{0};
 };
 
 // A replica that answers its health probes by itself and gives everything else to the script.

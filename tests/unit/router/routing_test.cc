@@ -1,11 +1,10 @@
-// Tokens, index and policies together, through the door: where requests land and what is said of
-// it.
+// Tokens, index and policies together, through the door: where requests land.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "tests/unit/router/router_fixture.h"
+#include "tests/unit/router/routing_fixture.h"
 
 namespace ember::router {
 namespace {
@@ -13,62 +12,6 @@ namespace {
 using http::WireMessage;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr uint32_t kBlockTokens = 16;
-
-NamespaceId Ns() {
-  NamespaceId id;
-  id.bytes.fill(std::byte{7});
-  return id;
-}
-
-// A prompt of `tokens` tokens whose chain is numbered by `seed`.
-TokenizedPrompt Prompt(uint8_t seed, uint32_t tokens) {
-  TokenizedPrompt prompt{.token_count = tokens, .ns = Ns(), .chain = {}};
-  for (uint32_t i = 0; i < tokens / kBlockTokens; ++i) {
-    BlockHash h;
-    h.bytes[0] = std::byte{seed};
-    std::memcpy(&h.bytes[4], &i, sizeof i);
-    prompt.chain.push_back(h);
-  }
-  return prompt;
-}
-
-AgentSnapshot Snapshot(const std::string& id, std::vector<HeldChain> held, double load_rate = 0) {
-  return {.replica_id = id,
-          .ns = Ns(),
-          .tokens_per_block = kBlockTokens,
-          .held = std::move(held),
-          .report = {.healthy = true,
-                     .load = {.slots_total = 2},
-                     .prefill = {.linear_ms = 5},
-                     .load_tokens_per_ms = load_rate},
-          .model = "m"};
-}
-
-class Routing : public testing::Test {
- protected:
-  Routing() {
-    router.agents.answer = [](ReplicaNumber, std::string_view body) -> Result<TokenizedPrompt> {
-      // {"seed":N}: prompt N
-      return Prompt(static_cast<uint8_t>(body[8] - '0'), 1000);
-    };
-  }
-  void Feed(ReplicaNumber n, AgentSnapshot snapshot) {
-    router.OnLoop([&] { router.service->feed().OnSnapshot(n, std::move(snapshot)); });
-  }
-  std::string Where(int seed, std::string_view headers = "") {
-    last = router.Ask(Post("{\"seed\":" + std::to_string(seed) + "}", headers));
-    return last.Field("x-ember-replica");
-  }
-
-  FakeReplica one{Answering(JsonReply(200, "{}", "x-ember-route: local\r\n"))};
-  FakeReplica two{Answering(JsonReply(200, "{}", "x-ember-route: recompute\r\n"))};
-  RouterFixture router{{one.origin(), two.origin()}, [](ServiceOptions& o) {
-                         o.router.default_policy = FindPolicy("cache_aware");
-                       }};
-  WireMessage last;
-};
 
 TEST_F(Routing, GoesWhereThePrefixIs) {
   Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
@@ -100,7 +43,7 @@ TEST_F(Routing, AReplicaWhoseAgentIsLostHoldsNothing) {
   });
   EXPECT_EQ(Where(1), "r2");
   EXPECT_FALSE(router.Status().replicas[0].agent_connected);
-  EXPECT_EQ(router.Status().replicas[0].blocks_held, 0u);
+  EXPECT_EQ(router.Status().replicas[0].held.any, 0u);
 }
 
 TEST_F(Routing, AnUnhealthyReportTakesTheReplicaOut) {
@@ -293,99 +236,6 @@ TEST_F(Routing, StickyKeepsAConversationAndTheSeedsSwitchMakesItRandom) {
   }
   EXPECT_EQ(homes.size(), 8u) << "eight conversations, one home each";
   EXPECT_GT(strays.size(), 8u);
-}
-
-TEST_F(Routing, StatusExplainAndMetricsSayWhatHappened) {
-  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
-  Feed(1, Snapshot("r2", {}));
-  EXPECT_EQ(Where(1, "x-ember-request-id: find-me\r\n"), "r1");
-  const std::string explain = router.Page("/admin/explain?id=find-me");
-  EXPECT_THAT(explain, HasSubstr("\"request_id\":\"find-me\","));
-  EXPECT_THAT(
-      explain,
-      HasSubstr("\"route\":\"local\",\"status\":200,\"outcome\":\"done\",\"prompt_tokens\":1000"));
-  EXPECT_THAT(explain, HasSubstr("\"reason\":\"lowest_cost: 200.0 ms"));
-  EXPECT_THAT(
-      explain,
-      HasSubstr("{\"replica\":\"r2\",\"device_tokens\":0,\"any_tier_tokens\":0,\"queue_ms\":0,"));
-  const StatusReport status = router.Status();
-  EXPECT_EQ(status.replicas[0].totals.routed_local, 1u);
-  EXPECT_EQ(status.replicas[0].blocks_held, 62u) << "960 / 16 reported, and the rest presumed";
-  EXPECT_EQ(status.default_policy, "cache_aware");
-  const std::string page = router.Page("/admin/status");
-  EXPECT_THAT(page, HasSubstr("\"id\":\"r1\""));
-  EXPECT_THAT(page, HasSubstr("\"model\":\"m\""));
-  const std::string metrics = router.Page("/metrics");
-  EXPECT_THAT(
-      metrics,
-      HasSubstr(
-          "ember_router_requests_total{policy=\"cache_aware\",route=\"local\",status=\"200\"} 1"));
-  EXPECT_THAT(metrics, HasSubstr("ember_router_replica_up{replica=\"r2\"} 1"));
-  EXPECT_THAT(metrics, HasSubstr("ember_router_index_blocks 62"));
-}
-
-TEST_F(Routing, ARequestIsExplainedWithoutBeingSent) {
-  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
-  Feed(1, Snapshot("r2", {}));
-  const auto explain = [&](std::string_view headers, std::string_view target = "/admin/explain") {
-    return router.Ask(Post(R"({"seed":1})", headers, target));
-  };
-  for (const char* policy : {"cache_aware", "random", "round_robin"}) {
-    const WireMessage reply = explain("x-ember-policy: " + std::string(policy) + "\r\n");
-    EXPECT_EQ(reply.status(), 200);
-    EXPECT_THAT(reply.body, HasSubstr("\"policy\":\"" + std::string(policy) + "\""));
-    EXPECT_THAT(reply.body, HasSubstr(R"("outcome":"not sent","prompt_tokens":1000)"));
-    EXPECT_THAT(reply.body, HasSubstr(R"({"replica":"r1","device_tokens":960,)")) << policy;
-    EXPECT_THAT(reply.body, HasSubstr(R"({"replica":"r2","device_tokens":0,)")) << policy;
-    EXPECT_THAT(reply.body, HasSubstr(R"("excluded":[])"));
-  }
-  EXPECT_EQ(router.Status().replicas[0].totals.requests, 0u);
-  EXPECT_EQ(router.Status().replicas[0].blocks_held, 60u) << "nothing is presumed of it";
-  EXPECT_THAT(router.Page("/admin/explain"), HasSubstr(R"("requests":[])"));
-  EXPECT_THAT(router.Page("/metrics"), Not(HasSubstr("ember_router_requests_total{")));
-
-  router.OnLoop([&] { router.service->feed().OnReport(1, {.healthy = false}); });
-  EXPECT_THAT(explain("").body, HasSubstr(R"("excluded":[{"replica":"r2","state":")"));
-  router.agents.answer = [](ReplicaNumber, std::string_view) -> Result<TokenizedPrompt> {
-    return UnavailableError("no");
-  };
-  EXPECT_THAT(router.Ask(Post(R"({"seed":2})", "", "/admin/explain")).body,
-              HasSubstr(R"("tokens":"unavailable)"));
-  EXPECT_EQ(explain("x-ember-policy: nope\r\n").status(), 400);
-  EXPECT_EQ(explain("", "/admin/explain?path=/v1/models").status(), 400);
-  EXPECT_EQ(router.Ask(Post("[]", "", "/admin/explain")).status(), 400);
-}
-
-TEST_F(Routing, TheLivePageIsToldOnlyWhatIsNew) {
-  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
-  Feed(1, Snapshot("r2", {}));
-  Where(1, "x-ember-request-id: first\r\n");
-  Where(1, "x-ember-request-id: second\r\n");
-  const std::string all = router.Page("/admin/live");
-  EXPECT_THAT(all, HasSubstr(R"("finished":2)"));
-  EXPECT_THAT(all, HasSubstr(R"("request_id":"first")"));
-  EXPECT_THAT(all, HasSubstr(R"("replicas":[{"id":"r1")"));
-  const std::string news = router.Page("/admin/live?after=1");
-  EXPECT_THAT(news, HasSubstr(R"("request_id":"second")"));
-  EXPECT_THAT(news, Not(HasSubstr("first")));
-  EXPECT_THAT(router.Page("/admin/live?after=2"), HasSubstr(R"("requests":[])"));
-}
-
-TEST_F(Routing, ThePageLoadsNothingFromElsewhere) {
-  const WireMessage page = router.Ask(Get("/ui"));
-  EXPECT_EQ(page.status(), 200);
-  EXPECT_EQ(page.Field("Content-Type"), "text/html; charset=utf-8");
-  EXPECT_THAT(page.Field("Content-Security-Policy"), HasSubstr("default-src 'none'"));
-  EXPECT_THAT(page.Field("Content-Security-Policy"), Not(HasSubstr("unsafe")));
-  for (const char* file :
-       {"/ui", "/ui/app.js", "/ui/app.css", "/ui/charts.js", "/ui/dom.js", "/ui/views.js"}) {
-    const WireMessage reply = router.Ask(Get(file));
-    EXPECT_EQ(reply.status(), 200) << file;
-    EXPECT_GT(reply.body.size(), 100u) << file;
-    EXPECT_THAT(reply.body, Not(HasSubstr("//cdn"))) << file;
-  }
-  EXPECT_EQ(router.Ask(Get("/ui/../metrics")).status(), 404);
-  EXPECT_EQ(router.Ask(Post("{}", "", "/ui")).status(), 405);
 }
 
 }  // namespace

@@ -119,6 +119,37 @@ TEST(SeenHeaders, ServerTimingOnlyWhenAskedFor) {
                            "queue;dur=[0-9.]+, upstream;dur=[0-9.]+"));
 }
 
+TEST(SeenStatus, TellsWhichTokenizerAndWhereBlocksLie) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+    o.router.default_policy = FindPolicy("prefix");
+    o.parity.interval = Duration::zero();
+    o.tokenizer.local.min_body_bytes = 0;
+    o.tokenizer.local.models = {{"m", "tests/unit/router_tokenize/data/byte_level.json"}};
+  });
+  const std::string before = router.Page("/admin/status");
+  EXPECT_THAT(before, HasSubstr(R"("tokenizer":{"models":[{"model":"m","library":"fastokens")"));
+  EXPECT_THAT(before, HasSubstr(R"("cuts":true,"chat_template":false,"parity":"not_compared")"));
+  EXPECT_THAT(before, HasSubstr(R"("prompts":{"local":0,"agent":0,"engine":0,"text":0})"));
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += std::string(4, static_cast<char>('a' + i % 26)) + " ";
+  const std::string body = R"({"model":"m","prompt":")" + text + "\"}";
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(router.Ask(Post(body, "", "/v1/completions")).status(), 200);
+  const StatusReport status = router.Status();
+  EXPECT_EQ(status.tokenizer.prompts[static_cast<size_t>(TokenSource::kLocal)], 2u);
+  EXPECT_GT(status.tokenizer.cache_bytes, 0u);
+  EXPECT_LE(status.tokenizer.cache_bytes, status.tokenizer.cache_max_bytes);
+  EXPECT_GT(status.tokenizer.known_bytes, 8000u) << "the second time";
+  const uint32_t held = status.replicas[0].held.device;
+  EXPECT_GT(held, 10u);
+  EXPECT_THAT(status.Json(), HasSubstr("\"blocks_by_tier\":{\"device\":" + std::to_string(held) +
+                                       ",\"host\":0,\"disk\":0}"));
+  EXPECT_THAT(router.Page("/metrics"),
+              HasSubstr("ember_router_replica_tier_blocks{replica=\"r1\",tier=\"device\"} " +
+                        std::to_string(held) + "\n"));
+}
+
 TEST(SeenStreams, TheTimeBetweenTokensIsMeasured) {
   FakeReplica replica([](http::TestSocket& peer, const WireMessage&) {
     peer.Send(

@@ -91,7 +91,7 @@ class SeveralRouters : public testing::Test {
   bool Knows(RouterFixture& router) {
     const StatusReport status = router.Status();
     for (size_t i = 0; i < kReplicas; ++i) {
-      if (status.replicas[i].blocks_held < fleet_[i]->blocks()) return false;
+      if (status.replicas[i].held.any < fleet_[i]->blocks()) return false;
     }
     return true;
   }

@@ -114,8 +114,7 @@ struct FakePublisher::Impl {
       if (sequence < from) continue;
       if (sent == script.cut_after) {
         script.cut_after = ~size_t{0};
-        // What was sent shall arrive.
-        LetTimePass(std::chrono::milliseconds(100));
+        while (!script.cut && !stopping) LetTimePass(std::chrono::milliseconds(1));
         return false;
       }
       if (sent == script.pause_after) {

@@ -22,8 +22,9 @@ class FakePublisher {
     std::atomic<size_t> buffer{100'000};          // batches that can be repeated
     std::atomic<size_t> pause_after{~size_t{0}};  // stops in a replay after so many messages ...
     std::atomic<bool> resume{false};              // ... until this
-    std::atomic<size_t> cut_after{~size_t{0}};    // closes the replay socket after so many, once
-    std::atomic<int> garbage_replies{0};          // so many requests are answered with garbage
+    std::atomic<size_t> cut_after{~size_t{0}};  // closes the replay socket after so many, once ...
+    std::atomic<bool> cut{false};               // ... this is true
+    std::atomic<int> garbage_replies{0};        // so many requests are answered with garbage
   };
 
   // On loopback addresses: free ports for empty ones. `has_replay` false: no ROUTER.

@@ -29,6 +29,10 @@ class NoAgents final : public AgentClient {
                                                             Duration) override {
     co_return UnavailableError("no agent");
   }
+  boost::asio::awaitable<Result<LongestPrefix>> AskLongestPrefix(ReplicaNumber, BlockChain,
+                                                                 Duration) override {
+    co_return UnavailableError("no agent");
+  }
 };
 
 class ParityProbeTest : public testing::Test {
@@ -66,6 +70,13 @@ class ParityProbeTest : public testing::Test {
       done.set_value();
     });
     done.get_future().wait();
+  }
+  TokenizerReport::Parity Parity() {
+    TokenizerReport report;
+    OnLoop([&] { report = tokenizer_.Report(); });
+    EXPECT_EQ(report.models.size(), 1u);
+    EXPECT_EQ(report.models.at(0).model, "m");
+    return report.models.at(0).parity;
   }
   bool Trusted() {
     bool trusted = false;
@@ -124,6 +135,8 @@ class ParityProbeTest : public testing::Test {
 TEST_F(ParityProbeTest, TrustGoesWithTheFirstDifferenceAndComesBack) {
   EXPECT_TRUE(Eventually([this] { return asked_.load() >= 7; }));
   EXPECT_TRUE(Trusted());
+  using enum TokenizerReport::Parity;
+  EXPECT_TRUE(Eventually([this] { return Parity() == kEqual; }));
   wrong_.store(true);
   EXPECT_TRUE(Eventually([this] { return !Trusted(); }));
   const std::string body = R"({"model":"m","messages":[{"role":"user","content":"Hello"}]})";
@@ -135,6 +148,7 @@ TEST_F(ParityProbeTest, TrustGoesWithTheFirstDifferenceAndComesBack) {
   const SharedPrompt prompt = asked.get();
   ASSERT_NE(prompt, nullptr);
   EXPECT_EQ(prompt->source, TokenSource::kEngine);
+  EXPECT_EQ(Parity(), kDiffers);
   EXPECT_EQ(prompt->tokens.front(), 7) << "the engine's own, whatever ours are";
   wrong_.store(false);
   EXPECT_TRUE(Eventually([this] { return Trusted(); }));

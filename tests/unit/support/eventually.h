@@ -6,10 +6,10 @@
 
 namespace ember {
 
-// True as soon as `condition` is; false when `patience` has run out. Calls it every few
-// milliseconds.
+// True as soon as `condition` is; false when `patience` has run out, which is more than any machine
+// needs, however busy. Calls it every few milliseconds.
 bool Eventually(const std::function<bool()>& condition,
-                std::chrono::milliseconds patience = std::chrono::seconds(10));
+                std::chrono::milliseconds patience = std::chrono::seconds(60));
 
 // Lets time pass where time itself is the fault that is tested (a frozen node, chaos between
 // kills).
