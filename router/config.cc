@@ -27,8 +27,8 @@ constexpr const char* kFooter =
     "recompute),\n"
     "x-ember-cached-tokens, x-ember-predicted-ttft-ms, x-ember-request-id.\n"
     "\n"
-    "Besides what goes to replicas: /health, /metrics, /ui, /admin/status,\n"
-    "/admin/explain?id=REQUEST_ID&n=COUNT.\n"
+    "Besides what goes to replicas: /v1/models of the whole fleet, /health, /metrics, /ui,\n"
+    "/admin/status, /admin/explain?id=REQUEST_ID&n=COUNT.\n"
     "Port 0 takes any free one, and the line \"ready http=... grpc=...\" on stderr says which.\n"
     "\n"
     "Example:\n"
@@ -80,8 +80,8 @@ void Declare(CLI::App& app, Flags& f) {
       "each. None: what replicas reported is presumed to be stored");
   app.add_option(
       "--policy", f.policies,
-      "NAME: policy of requests that name none [cache_aware]; MODEL=NAME: of one model's, "
-      "which is not looked for in bodies over 4 MiB; repeatable");
+      "NAME: policy of requests that name none [cache_aware]; MODEL=NAME: of one model's and of "
+      "its adapters'; repeatable");
   option("--allow-policy-override", f.allow_policy_override,
          "requests may name their policy; else such a request gets 400");
   option("--max-retries", f.max_retries, "other replicas tried before the first byte of a reply")

@@ -17,7 +17,8 @@ constexpr std::string_view kChat = "/v1/chat/completions";
 constexpr std::string_view kCompletions = "/v1/completions";
 
 // Those that can't be chosen now, with the reason.
-std::string ExcludedJson(const ReplicaSet& replicas, const std::vector<Candidate>& candidates) {
+std::string ExcludedJson(const ReplicaSet& replicas, const MemberSet& takers,
+                         const std::vector<Candidate>& candidates) {
   std::vector<std::string> out;
   for (const ReplicaNumber n : replicas.numbers()) {
     if (std::ranges::any_of(candidates, [n](const Candidate& c) { return c.number == n; })) {
@@ -29,7 +30,8 @@ std::string ExcludedJson(const ReplicaSet& replicas, const std::vector<Candidate
     if (m.view.rank) excluded.Add("rank", *m.view.rank);
     out.push_back(excluded.Add("state", m.endpoint->state())
                       .Add("in_flight", m.under_way())
-                      .Add("why", m.endpoint->health.why())
+                      .Add("why", takers.test(n) ? m.endpoint->health.why()
+                                                 : "it does not serve the model, or is not pinned")
                       .ToString());
   }
   return http::JsonArray(out);
@@ -58,17 +60,20 @@ asio::awaitable<Result<std::string>> Router::Explain(http::Request& request) {
     record.prompt_tokens = (*prompt)->token_count;
     routing.prompt = *std::move(prompt);
   }
+  if (const auto error = FindModel(request, &routing)) {
+    co_return error->status == 404 ? NotFoundError(error->message) : InvalidError(error->message);
+  }
   std::vector<Candidate> candidates = Candidates(routing);
   record.outcome = candidates.empty() ? "not sent: no replica can take it now" : "not sent";
-  const std::string excluded = ExcludedJson(*parts_.replicas, candidates);
+  const std::string excluded = ExcludedJson(*parts_.replicas, Takers(routing), candidates);
   std::vector<PrefixVerifier::Told> told;
   for (const Candidate& c : candidates) told.push_back({.replica = c.number});
   if (!candidates.empty()) {
     Decide(candidates, &routing);
-    --turns_[routing.options.policy];
+    --TurnOf(routing);
     AttemptRecord& attempt = record.attempts.back();
     if (attempt.decision.candidates.empty()) {
-      Routing costed{.options = routing.options, .prompt = routing.prompt};
+      Routing costed{.options = routing.options, .prompt = routing.prompt, .model = routing.model};
       costed.options.policy = FindPolicy("cache_aware");
       Decide(std::move(candidates), &costed);
       attempt.decision.candidates = costed.record.attempts.back().decision.candidates;

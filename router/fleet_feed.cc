@@ -59,6 +59,14 @@ void FleetFeed::OnReadmitted(const Endpoint& endpoint) {
   if (!endpoint.agent_connected) ForgetHeld(endpoint);
 }
 
+void FleetFeed::OnModelsChanged(const Endpoint& endpoint) {
+  // Which of them is an adapter of which is part of what prompts are remembered as.
+  tokenizer_.Forget();
+  const auto& models = replicas_.models().ListOf(endpoint.members.front()).models;
+  spdlog::info("replica {} lists {} models{}", endpoint.config.id, models.size(),
+               models.empty() ? "" : ", \"" + models.front().name + "\" first");
+}
+
 void FleetFeed::OnRemoved(const Endpoint& endpoint) {
   for (const ReplicaNumber n : endpoint.members) {
     matcher_.Forget(n);

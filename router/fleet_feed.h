@@ -30,6 +30,7 @@ class FleetFeed final : public AgentListener, public ReplicaListener {
   void OnStateChanged(const Endpoint& endpoint) override;
   void OnReadmitted(const Endpoint& endpoint) override;
   void OnRemoved(const Endpoint& endpoint) override;
+  void OnModelsChanged(const Endpoint& endpoint) override;
 
  private:
   void ForgetHeld(const Endpoint& endpoint);

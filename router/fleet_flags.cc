@@ -51,8 +51,8 @@ void FleetFlags::Declare(CLI::App& app) {
   };
   app.add_option("--replica", replicas,
                  "ID,http=HOST:PORT[,NAME=VALUE...]: an engine; repeat for each. NAME: grpc (its "
-                 "agent), events, replay, host, model, key, key_file, ranks, weight, "
-                 "max_concurrency");
+                 "agent), events, replay, host, model (may be several), key, key_file, ranks, "
+                 "weight, max_concurrency");
   app.add_option(
       "--fleet-file", file,
       "more of them, \"ID http=HOST:PORT NAME=VALUE ...\" a line; followed as it changes");
@@ -70,12 +70,17 @@ void FleetFlags::Declare(CLI::App& app) {
   option("--load-interval-ms", load_interval_ms,
          "between two looks at the /metrics of a replica without an agent")
       ->check(CLI::Range(10, 3'600'000));
+  option("--models-interval-ms", models_interval_ms,
+         "between two looks at the /v1/models of a replica; 0: only model= says what it serves")
+      ->check(CLI::Range(0, 86'400'000));
   option("--admin", admin,
          "address of the admin API (/admin/replicas); \"door\": beside /v1, with a token");
   app.add_option("--admin-token-file", admin_token_file,
                  "the bearer token of the admin API is this file's first line");
-  option("--max-waiting", max_waiting,
-         "requests that wait while every replica is at its max_concurrency; more get 429")
+  option(
+      "--max-waiting", max_waiting,
+      "requests that wait while every replica that serves their model is at its max_concurrency; "
+      "more get 429")
       ->check(CLI::Range(size_t{0}, size_t{1} << 20));
   option("--queue-timeout-ms", queue_timeout_ms, "for a request to wait so; then 503")
       ->check(CLI::Range(1, 86'400'000));
@@ -100,6 +105,7 @@ Status FleetFlags::Interpret(ServiceOptions* out) const {
   out->admission.max_wait = milliseconds(queue_timeout_ms);
   out->router.trust_tenant_header = trust_tenant_header;
   out->load_interval = milliseconds(load_interval_ms);
+  out->models_interval = milliseconds(models_interval_ms);
   out->health_path = health_path;
   out->health.probe_interval = milliseconds(health_interval_ms);
   out->health.probe_timeout = milliseconds(health_timeout_ms);

@@ -21,6 +21,7 @@ struct FleetFlags {
   int health_interval_ms = 1000;
   int health_timeout_ms = 2000;
   int load_interval_ms = 500;
+  int models_interval_ms = 10000;
   std::string health_path = "/health";
   std::string admin = "off";
   std::string admin_token_file;

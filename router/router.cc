@@ -13,10 +13,6 @@ namespace asio = boost::asio;
 using http::OpenAiError;
 using http::RelayEnd;
 
-bool Contains(const std::vector<ReplicaNumber>& numbers, ReplicaNumber number) {
-  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
-}
-
 const CandidateCost* CostOfChosen(const RoutingDecision& decision) {
   return decision.candidates.empty() ? nullptr : &decision.candidates.at(decision.candidate);
 }
@@ -59,15 +55,9 @@ void CountTokens(const AttemptResult& result, ReplicaTotals* totals) {
 
 }  // namespace
 
-const Policy* Router::DefaultPolicy(const http::Request& request) const {
-  if (options_.model_policies.empty()) return options_.default_policy;
-  const auto it = options_.model_policies.find(ReadModel(request.body));
-  return it == options_.model_policies.end() ? options_.default_policy : it->second;
-}
-
 Status Router::Admit(const http::Request& request, Routing* routing) const {
   Result<RoutingOptions> options = RoutingOptions::Of(
-      request, DefaultPolicy(request), options_.allow_policy_override, *parts_.random);
+      request, DefaultPolicy(request, routing), options_.allow_policy_override, *parts_.random);
   if (!options.ok()) return options.status();
   routing->options = *std::move(options);
   routing->record.request_id = routing->options.request_id;
@@ -91,6 +81,12 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
   std::optional<OpenAiError> error = CheckSuspicion(request, &routing);
   if (error) co_return co_await Refuse(writer, &routing, *std::move(error));
   co_await Tokenize(request, &routing);
+  if ((error = FindModel(request, &routing))) {
+    co_return co_await Refuse(writer, &routing, *std::move(error));
+  }
+  if (parts_.replicas->models().Lists(*routing.model)) {
+    parts_.metrics->model_requests.At(*routing.model).Add();
+  }
   std::string retry_reason;
   do {
     if (auto refusal = co_await FindRoom(request, writer, &routing)) {
@@ -140,8 +136,7 @@ void Router::CountBreak(const http::Request& request, Routing* routing,
   ++routing->breaks;
   if (request.body.empty()) return;
   if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
-  suspects_.OnBroke(*routing->digest, routing->tried.back(), result.relay.started_at,
-                    SteadyClock().Now());
+  suspects_.OnBroke(*routing->digest, routing->asked, result.relay.started_at, SteadyClock().Now());
 }
 
 asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request& request,
@@ -151,17 +146,16 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
   bool queued = !routing->record.attempts.empty();
   Admission& admission = *parts_.admission;
   while (AnyUsable(*routing)) {
-    if ((queued || admission.idle()) && AnyRoom(*routing)) co_return std::nullopt;
+    const bool first = queued || admission.idle() || admission.idle(Takers(*routing));
+    if (first && AnyRoom(*routing)) co_return std::nullopt;
     std::string& tenant = routing->record.tenant;
     if (options_.trust_tenant_header) tenant = request.headers.Get("x-ember-tenant").substr(0, 64);
     if (tenant.empty()) tenant = TenantDigest(request.headers);
     const TimePoint since = SteadyClock().Now();
-    // Who waits for one replica stands in a queue of its own, or many of them would hold back the
-    // tenant's others.
-    const std::string& pin = routing->options.pin;
     const Status waited =
-        co_await admission.Wait({.tenant = pin.empty() ? tenant : tenant + "\n" + pin,
+        co_await admission.Wait({.tenant = tenant,
                                  .bytes = request.body.size(),
+                                 .places = Takers(*routing),
                                  .may_go = [this, routing] { return AnyRoom(*routing); }},
                                 writer.gone());
     routing->record.queued += SteadyClock().Now() - since;
@@ -174,36 +168,12 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
     }
     if (!waited.ok()) co_return OpenAiError::FromStatus(waited);
   }
-  const std::string& pin = routing->options.pin;
-  co_return OpenAiError::ForHttpStatus(
-      503, pin.empty() ? "no replica is usable now" : "replica \"" + pin + "\" is not usable now");
+  co_return NoneUsable(*routing);
 }
 
 bool Router::MayRetry(const Routing& routing) const {
   return routing.record.attempts.size() <= static_cast<size_t>(options_.max_retries) &&
          AnyRoom(routing);
-}
-
-bool Router::Wants(const Routing& routing, const ReplicaSet::Member& member) {
-  const std::string& pin = routing.options.pin;
-  return (pin.empty() || pin == member.config.id) &&
-         !Contains(routing.tried, member.endpoint->members.front());
-}
-
-bool Router::AnyUsable(const Routing& routing) const {
-  const auto& numbers = parts_.replicas->numbers();
-  return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
-    const ReplicaSet::Member& m = parts_.replicas->at(n);
-    return m.view.healthy && Wants(routing, m);
-  });
-}
-
-bool Router::AnyRoom(const Routing& routing) const {
-  const auto& numbers = parts_.replicas->numbers();
-  return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
-    const ReplicaSet::Member& m = parts_.replicas->at(n);
-    return m.has_room() && Wants(routing, m);
-  });
 }
 
 asio::awaitable<void> Router::Tokenize(const http::Request& request, Routing* routing) {
@@ -214,18 +184,6 @@ asio::awaitable<void> Router::Tokenize(const http::Request& request, Routing* ro
   if (!prompt.ok()) co_return;  // the tokenizer counted why; the policy goes by load
   routing->prompt = *std::move(prompt);
   routing->record.prompt_tokens = routing->prompt->token_count;
-}
-
-std::vector<Candidate> Router::Candidates(const Routing& routing) const {
-  std::vector<Candidate> candidates;
-  const TimePoint now = SteadyClock().Now();
-  for (const ReplicaNumber n : parts_.replicas->numbers()) {
-    const ReplicaSet::Member& m = parts_.replicas->at(n);
-    if (!m.has_room() || !Wants(routing, m)) continue;
-    parts_.replicas->Describe(n, now);
-    candidates.push_back({.replica = &m.view, .service_ms = m.service_ms, .number = n});
-  }
-  return candidates;
 }
 
 const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing* routing) {
@@ -242,7 +200,7 @@ const RoutingDecision& Router::Decide(std::vector<Candidate> candidates, Routing
   input.candidates = candidates;
   input.conversation_id = routing->options.conversation_id;
   input.draw = parts_.random->Next();
-  input.turn = turns_[routing->options.policy]++;
+  input.turn = TurnOf(*routing)++;
   attempt.decision = routing->options.policy->Decide(input);
   attempt.decided_at = SteadyClock().Now();
   if (input.tokens_known && !attempt.decision.candidates.empty()) {
@@ -277,7 +235,8 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
       replica, attempt.prefill_tokens, cost == nullptr ? 0 : cost->load_ms + cost->prefill_ms,
       SteadyClock().Now());
   attempt.flight = &flight;
-  routing->tried.push_back(member.endpoint->members.front());
+  routing->asked = member.endpoint->members.front();
+  for (const ReplicaNumber n : member.endpoint->members) routing->tried.set(n);
   attempt.may_retry = MayRetry(*routing);
   PrefixMatcher::Presumed presumed;
   if (routing->prompt != nullptr) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "router/admission/admission.h"
 #include "router/admission/suspect_list.h"
@@ -65,8 +66,10 @@ class Router {
   struct Routing {
     RoutingOptions options;
     SharedPrompt prompt;               // null: tokens unknown
-    std::vector<ReplicaNumber> tried;  // the first member of each replica that was asked
+    std::optional<std::string> model;  // "": it names none; nothing: not looked for yet
+    MemberSet tried;                   // of the replicas that were asked
     ReplicaNumber chosen = 0;          // by the last decision
+    ReplicaNumber asked = 0;           // its replica's first member
     std::optional<Checksum> digest;    // of what is asked, once that matters
     int breaks = 0;                    // replicas that broke off after they had the request
     int may_break = 2;                 // before it is given up
@@ -76,10 +79,12 @@ class Router {
   // kInvalid: the request cannot be routed at all.
   Status Admit(const http::Request& request, Routing* routing) const;
   // Of a request that names none.
-  const Policy* DefaultPolicy(const http::Request& request) const;
+  const Policy* DefaultPolicy(const http::Request& request, Routing* routing) const;
+  // Finds out which model the request is for, where that matters. An error: nobody serves it.
+  std::optional<http::OpenAiError> FindModel(const http::Request& request, Routing* routing) const;
   boost::asio::awaitable<void> Tokenize(const http::Request& request, Routing* routing);
-  // Whether the request may go to that member at all.
-  static bool Wants(const Routing& routing, const ReplicaSet::Member& member);
+  // Whom the request may go to, usable or not: who serves its model and was not asked yet.
+  MemberSet Takers(const Routing& routing) const;
   // Some replica that it may go to is usable; and has room.
   bool AnyUsable(const Routing& routing) const;
   bool AnyRoom(const Routing& routing) const;
@@ -88,11 +93,15 @@ class Router {
   boost::asio::awaitable<std::optional<http::OpenAiError>> FindRoom(const http::Request& request,
                                                                     http::ResponseWriter& writer,
                                                                     Routing* routing);
+  // Why it can't be sent anywhere.
+  http::OpenAiError NoneUsable(const Routing& routing) const;
   // A request that broke replicas lately is not tried as often as others.
   std::optional<http::OpenAiError> CheckSuspicion(const http::Request& request, Routing* routing);
   void Suspect(const http::Request& request, Routing* routing, const AttemptResult& result);
   // The request may have broken the replica that it was sent to last.
   void CountBreak(const http::Request& request, Routing* routing, const AttemptResult& result);
+  // How many decisions the policy has made about requests with the same replicas to choose from.
+  uint64_t& TurnOf(const Routing& routing);
   // The decision among `candidates`, also added to the record.
   const RoutingDecision& Decide(std::vector<Candidate> candidates, Routing* routing);
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
@@ -112,7 +121,7 @@ class Router {
   const RouterParts parts_;
   const RouterOptions options_;
   SuspectList suspects_;
-  std::map<const Policy*, uint64_t> turns_;
+  std::map<std::pair<const Policy*, size_t>, uint64_t> turns_;  // by a hash of the replicas
 };
 
 }  // namespace ember::router

@@ -70,13 +70,15 @@ Service::Service(ServiceOptions options, AgentClient& agents)
             options_.admin.on_door ? &admin_ : nullptr),
       prober_(loop_, pool_, replicas_,
               {.path = options_.health_path, .timeout = options_.health.probe_timeout}),
-      poller_(loop_, pool_, replicas_, options_.load_interval) {
+      poller_(loop_, pool_, replicas_, options_.load_interval),
+      model_poller_(loop_, pool_, replicas_, options_.models_interval) {
   replicas_.SetOnRoom([this] { admission_.OnRoom(); });
   replicas_.AddListener(&feed_);
   replicas_.AddListener(&events_);
   replicas_.AddListener(&prober_);
   replicas_.AddListener(&parity_);
   replicas_.AddListener(&poller_);
+  if (options_.models_interval > Duration::zero()) replicas_.AddListener(&model_poller_);
   options_.server.metrics = &registry_;
   options_.server.metrics_prefix = "ember_router_http";
 }

@@ -16,6 +16,7 @@
 #include "router/fleet/engine_poller.h"
 #include "router/fleet/fleet_dns.h"
 #include "router/fleet/fleet_file.h"
+#include "router/fleet/model_poller.h"
 #include "router/fleet_feed.h"
 #include "router/front/admin_api.h"
 #include "router/front/door.h"
@@ -57,6 +58,7 @@ struct ServiceOptions {
   std::vector<std::string> stores;  // gRPC addresses of the store nodes whose feeds are followed
   AdmissionOptions admission;
   Duration load_interval = milliseconds(500);
+  Duration models_interval = seconds(10);  // zero: replicas are not asked for their models
 };
 
 class Service {
@@ -126,6 +128,7 @@ class Service {
   Door door_;
   HealthProber prober_;
   EnginePoller poller_;
+  ModelPoller model_poller_;
   std::unique_ptr<http::HttpServer> server_, admin_server_;
 };
 

@@ -1,5 +1,6 @@
 #include "router/admission/admission.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 
 #include "client/http/await.h"
@@ -30,17 +31,25 @@ Admission::Admission(asio::any_io_executor executor, AdmissionOptions options,
       waited_(metrics.AddHistogram("ember_router_queue_seconds",
                                    "Wait for a replica's room, of those that had to")) {}
 
+bool Admission::idle(const Places& places) const {
+  return std::none_of(crowds_.begin(), crowds_.end(),
+                      [&](const auto& crowd) { return (crowd.first & places).any(); });
+}
+
 asio::awaitable<Status> Admission::Wait(AdmissionRequest request, http::Cancellation& gone) {
   if (gone.cancelled()) co_return CancelledError("the client left");
-  if (queue_.size() >= options_.max_waiting) {
+  const auto crowd = crowds_.find(request.places);
+  if ((crowd == crowds_.end() ? 0 : crowd->second) >= options_.max_waiting) {
     full_.Add();
     co_return BusyError("every replica is full, and so is the queue");
   }
   const TimePoint since = Now();
   asio::steady_timer timer(executor_, since + options_.max_wait);
   Outcome outcome = Outcome::kWaiting;
+  ++crowds_[request.places];
+  // A tenant's requests for other places take turns of their own, or they would hold these back.
   const FairQueue::Ticket ticket = queue_.Push(
-      request.tenant,
+      request.tenant + "\n" + std::to_string(std::hash<Places>()(request.places)),
       static_cast<uint32_t>(std::min<size_t>(request.bytes / kBytesPerCost, FairQueue::kMaxCost)) +
           1);
   waiters_.emplace(ticket, Waiter{&request, &timer, &outcome});
@@ -54,6 +63,7 @@ asio::awaitable<Status> Admission::Wait(AdmissionRequest request, http::Cancella
   co_await timer.async_wait(http::kAwait);
   if (outcome != Outcome::kGo) queue_.Remove(ticket);
   waiters_.erase(ticket);
+  if (const auto left = crowds_.find(request.places); --left->second == 0) crowds_.erase(left);
   waiting_.Set(static_cast<double>(queue_.size()));
   waited_.Observe(ToMilliseconds(Now() - since) / 1000);
   if (outcome == Outcome::kGo) {

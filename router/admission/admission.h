@@ -5,6 +5,7 @@
 // Concurrency: the router's loop thread. Must outlive the coroutines that wait.
 #pragma once
 
+#include <bitset>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -20,14 +21,20 @@
 namespace ember::router {
 
 struct AdmissionOptions {
-  size_t max_waiting = 1024;
+  size_t max_waiting = 1024;  // for the same places
   Duration max_wait = seconds(30);
 };
+
+// Where a request may go, by numbers of the caller's. Who may go to the same ones waits with them;
+// who may go elsewhere does not.
+inline constexpr size_t kMaxPlaces = 512;
+using Places = std::bitset<kMaxPlaces>;
 
 // What a request brings to the queue.
 struct AdmissionRequest {
   std::string tenant;            // who shares a turn; empty: all without a credential
   size_t bytes = 0;              // of its body; what its turn costs
+  Places places{};               // some of which may have room
   std::function<bool()> may_go;  // there is room for it now
 };
 
@@ -36,11 +43,12 @@ class Admission {
   Admission(boost::asio::any_io_executor executor, AdmissionOptions options,
             MetricsRegistry& metrics);
 
-  // Nobody waits: who finds room may take it.
   size_t waiting() const { return queue_.size(); }
-  bool idle() const { return queue_.size() == 0 && !granted_; }
-  // Waits for its turn and for room. OK: take the room before suspending again. kBusy: the queue is
-  // full. kDeadline: not within max_wait. kCancelled: `gone` fired.
+  // Nobody waits at all, or for any of these places: who finds room there may take it.
+  bool idle() const { return crowds_.empty(); }
+  bool idle(const Places& places) const;
+  // Waits for its turn and for room. OK: take the room before suspending again. kBusy: as many wait
+  // for the same places as may. kDeadline: not within max_wait. kCancelled: `gone` fired.
   boost::asio::awaitable<Status> Wait(AdmissionRequest request, http::Cancellation& gone);
   // Some room came up: a request ended, a replica came back.
   void OnRoom();
@@ -60,6 +68,7 @@ class Admission {
   const boost::asio::any_io_executor executor_;
   const AdmissionOptions options_;
   FairQueue queue_;
+  std::unordered_map<Places, size_t> crowds_;  // how many wait for the same, or were told to go
   std::unordered_map<FairQueue::Ticket, Waiter> waiters_;
   DrainRate drained_;
   bool pumping_ = false;

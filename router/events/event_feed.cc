@@ -187,11 +187,12 @@ void EventFeed::OnCachedTokens(const Promise& promise, uint64_t actual) {
   SetTrusted(source, false);
 }
 
-std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt) {
+std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt, const Holders& among) {
   std::vector<GroupMatch> found;
   if (!prompt.has_tokens()) return found;
   if (std::exchange(kinds_stale_, false)) SortIntoKinds();
   for (const Kind& kind : kinds_) {
+    if ((kind.holders & among).none()) continue;
     std::vector<GroupChain> groups;
     for (const auto& [number, group] : kind.layout.groups) {
       groups.push_back({ChainIn(kind.model, prompt, number, group.block_size), group.block_size,
@@ -205,19 +206,16 @@ std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt) {
   return found;
 }
 
-const std::string& EventFeed::AdapterOf(const std::string& model,
-                                        const TokenizedPrompt& prompt) const {
-  // Engines serve an adapter under its name as the model. Where the base model's name is not known,
-  // an adapter is what events have told of as one.
-  const bool by_model = prompt.adapter.empty() && prompt.model != model &&
-                        (!model.empty() || adapters_.contains(prompt.model));
-  return by_model ? prompt.model : prompt.adapter;
+const std::string& EventFeed::AdapterOf(const TokenizedPrompt& prompt) const {
+  // Engines serve an adapter under its name as the model. Where nobody says that it is one, it is
+  // when events have told of it.
+  return prompt.adapter.empty() && adapters_.contains(prompt.model) ? prompt.model : prompt.adapter;
 }
 
 const BlockChain& EventFeed::ChainIn(const std::string& model, const TokenizedPrompt& prompt,
                                      uint32_t group, uint32_t block_size) {
   return prompt.ChainIn(spaces_.Of({.model = model,
-                                    .adapter = AdapterOf(model, prompt),
+                                    .adapter = AdapterOf(prompt),
                                     .salt = prompt.salt,
                                     .group = group,
                                     .block_size = block_size}));

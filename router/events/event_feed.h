@@ -23,8 +23,9 @@ namespace ember::router {
 
 // The replica that a source is of.
 struct EventReplica {
-  std::string id;     // for the log
-  std::string model;  // the base model's name; equal for replicas that serve the same
+  std::string id;  // for the log
+  // The base model's name as it was declared: replicas that share it are looked up at once.
+  std::string model;
   // Whether it is one of several ranks that the events speak of; else whatever they say is its own.
   bool has_ranks = false;
   uint32_t first_rank = 0;
@@ -60,10 +61,11 @@ class EventFeed final : public EventListener {
   // without a word, and loses everything.
   void OnCachedTokens(const Promise& promise, uint64_t actual);
 
+  using Holders = std::bitset<kMaxHolders>;
   // How many of the prompt's tokens each holder has, unbroken from the start and in every cache
-  // group that its model needs. Only holders with some. By the prompt's adapter and salt; holders
-  // of other models than the prompt's may be among them.
-  std::vector<GroupMatch> Match(const TokenizedPrompt& prompt);
+  // group that its model needs. Only holders with some. By the prompt's adapter and salt. `among`:
+  // those that serve its model; of others some may be found, too.
+  std::vector<GroupMatch> Match(const TokenizedPrompt& prompt, const Holders& among);
 
   // The prompt's blocks as the holder's device names them, a chain for each cache group; empty when
   // the holder has told of none yet, or the prompt has no tokens.
@@ -93,7 +95,7 @@ class EventFeed final : public EventListener {
   struct Kind {
     std::string model;
     CacheLayout layout;
-    std::bitset<kMaxHolders> holders;
+    Holders holders;
   };
 
   // Nothing: the source is gone, or has no such rank.
@@ -106,8 +108,8 @@ class EventFeed final : public EventListener {
   std::vector<BlockHash> NamesOf(const Source& source, HolderId holder, const KvStored& event);
   // Blocks that were told before, in another tier, with their tokens.
   void StoreNamed(HolderId holder, const KvStored& event);
-  // As what the prompt asks for is known to engines that serve `model`; empty: as the base model.
-  const std::string& AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const;
+  // Of what the prompt asks for; empty: it is a base model.
+  const std::string& AdapterOf(const TokenizedPrompt& prompt) const;
   const BlockChain& ChainIn(const std::string& model, const TokenizedPrompt& prompt, uint32_t group,
                             uint32_t block_size);
   void SortIntoKinds();

@@ -20,7 +20,7 @@ void EventFollower::OnAdded(const Endpoint& endpoint) {
   const ReplicaConfig& config = endpoint.config;
   if (config.events.empty() || closing_) return;
   EventReplica replica{.id = config.id,
-                       .model = config.model,
+                       .model = config.models.empty() ? "" : config.models.front(),
                        .has_ranks = config.ranks > 0,
                        .first_rank = config.ranks > 0 ? config.first_rank : 0,
                        .holders = {}};

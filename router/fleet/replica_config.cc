@@ -13,6 +13,7 @@ constexpr uint32_t kMaxRanks = 64;
 constexpr uint32_t kMaxRankNumber = 4096;
 constexpr uint32_t kMaxConcurrency = 1u << 20;
 constexpr double kMaxWeight = 100;
+constexpr size_t kMaxModelName = 256;
 
 bool IsNameOf(std::string_view text, std::string_view punctuation) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
@@ -32,6 +33,19 @@ bool ReadRanks(std::string_view text, ReplicaConfig* out) {
   const size_t at = text.find('@');
   return ReadNumber(text.substr(0, at), 1u, kMaxRanks, &out->ranks) &&
          (at == text.npos || ReadNumber(text.substr(at + 1), 0u, kMaxRankNumber, &out->first_rank));
+}
+
+// "name" or "name,alias".
+bool ReadModels(std::string_view text, std::vector<std::string>* out) {
+  for (bool more = true; more;) {
+    const size_t comma = text.find(',');
+    more = comma != text.npos;
+    const std::string_view name = text.substr(0, comma);
+    if (name.empty() || name.size() > kMaxModelName) return false;
+    out->emplace_back(name);
+    text.remove_prefix(more ? comma + 1 : text.size());
+  }
+  return true;
 }
 
 bool IsSocketAddress(std::string_view text) {
@@ -66,9 +80,12 @@ Status SetField(std::string_view name, std::string_view value, ReplicaConfig* ou
     out->host = value;
     return want(IsNameOf(value, "._-:[]"), "a host name");
   }
-  if (name == "model" || name == "key" || name == "key_file") {
-    (name == "model" ? out->model : name == "key" ? out->key : out->key_file) = value;
+  if (name == "key" || name == "key_file") {
+    (name == "key" ? out->key : out->key_file) = value;
     return OkStatus();
+  }
+  if (name == "model") {
+    return want(ReadModels(value, &out->models), "names of at most 256 bytes between commas");
   }
   if (name == "ranks") return want(ReadRanks(value, out), "N or N@FIRST, N at most 64");
   if (name == "weight") {
@@ -122,6 +139,12 @@ Result<ReplicaConfig> ReplicaConfig::Parse(std::string_view text) {
     const std::string_view field = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     const size_t equals = field.find('=');
+    if (equals == field.npos && !fields.empty() && fields.back().first == "model") {
+      // One more model: the list goes on.
+      std::string_view& models = fields.back().second;
+      models = {models.data(), static_cast<size_t>(field.data() + field.size() - models.data())};
+      continue;
+    }
     if (equals == field.npos) {
       return InvalidError("replica \"" + std::string(text.substr(0, std::min(comma, size_t{100}))) +
                           "\": expected NAME=VALUE after each comma");

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "client/http/origin.h"
 #include "proto/base/status.h"
@@ -13,13 +14,13 @@
 namespace ember::router {
 
 struct ReplicaConfig {
-  std::string id;        // letters, digits and "._-", at most 64
-  http::Origin http;     // where requests go
-  std::string grpc;      // its agent's address; empty: an engine without one
-  std::string events;    // tcp:// or ipc:// address of its KV events; empty: it publishes none
-  std::string replay;    // where missed events can be asked for; empty: nowhere
-  std::string host;      // virtual host: Host header and SNI; empty: those of `http`
-  std::string model;     // the model it serves; empty: whatever is asked of it
+  std::string id;      // letters, digits and "._-", at most 64
+  http::Origin http;   // where requests go
+  std::string grpc;    // its agent's address; empty: an engine without one
+  std::string events;  // tcp:// or ipc:// address of its KV events; empty: it publishes none
+  std::string replay;  // where missed events can be asked for; empty: nowhere
+  std::string host;    // virtual host: Host header and SNI; empty: those of `http`
+  std::vector<std::string> models;  // that it serves, beside its adapters; empty: it is asked
   std::string key;       // API key for our own questions; sent to `http` only, never shown
   std::string key_file;  // where `key` comes from; empty: given as it is
   uint32_t ranks = 0;    // data-parallel ranks behind that address; 0: it is one engine

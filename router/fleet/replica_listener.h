@@ -19,6 +19,8 @@ class ReplicaListener {
   // No new request, probe or question goes there from now on. Its numbers are given to others only
   // after OnGone.
   virtual void OnRemoved(const Endpoint&) {}
+  // Other models than before, as it lists them.
+  virtual void OnModelsChanged(const Endpoint&) {}
   // Its last request has ended.
   virtual void OnGone(const Endpoint&) {}
 };

@@ -10,6 +10,37 @@ namespace {
 constexpr Duration kReportDelay = milliseconds(20);
 constexpr double kServiceWeight = 0.2;  // of the newest request in the moving average
 
+// As its configuration says it.
+ModelList DeclaredModels(const ReplicaConfig& config) {
+  ModelList list;
+  for (const std::string& name : config.models) list.models.push_back({.name = name});
+  if (!config.models.empty()) list.more = TakesMore::kNothing;
+  return list;
+}
+
+// What it declares, as the engine lists it, and the adapters that the engine lists.
+ModelList WithAdapters(const ReplicaConfig& config, ModelList told) {
+  ModelList list = DeclaredModels(config);
+  for (ServedModel& model : told.models) {
+    const auto declared = std::find_if(list.models.begin(), list.models.end(),
+                                       [&](const ServedModel& d) { return d.name == model.name; });
+    if (declared != list.models.end()) {
+      *declared = std::move(model);
+    } else if (!model.base.empty()) {
+      list.models.push_back(std::move(model));
+    }
+  }
+  return list;
+}
+
+bool SameModels(const ModelList& one, const ModelList& other) {
+  return one.more == other.more &&
+         std::equal(one.models.begin(), one.models.end(), other.models.begin(), other.models.end(),
+                    [](const ServedModel& a, const ServedModel& b) {
+                      return a.name == b.name && a.base == b.base;
+                    });
+}
+
 }  // namespace
 
 std::string_view Endpoint::state() const {
@@ -98,6 +129,7 @@ Status ReplicaSet::Add(ReplicaConfig config) {
   numbers_.insert(numbers_.end(), endpoint->members.begin(), endpoint->members.end());
   std::sort(numbers_.begin(), numbers_.end());
   endpoints_.push_back(endpoint);
+  models_.Set(endpoint->members, DeclaredModels(endpoint->config));
   for (ReplicaListener* l : listeners_) l->OnAdded(*endpoint);
   return OkStatus();
 }
@@ -117,7 +149,10 @@ void ReplicaSet::Change(Endpoint& endpoint, const F& change) {
   change();
   const std::string_view after = endpoint.state();
   if (endpoint.removed && before == after) return;  // its numbers may be another's
-  for (const ReplicaNumber n : endpoint.members) slots_[n]->view.healthy = endpoint.usable();
+  for (const ReplicaNumber n : endpoint.members) {
+    slots_[n]->view.healthy = endpoint.usable();
+    usable_.set(n, endpoint.usable());
+  }
   // Health goes on while a replica drains, though its state does not show it.
   if (const auto reason = endpoint.health.ejection(); reason && !was_out) {
     ++endpoint.ejections[static_cast<size_t>(*reason)];
@@ -151,6 +186,7 @@ Status ReplicaSet::Remove(std::string_view id) {
   Change(*endpoint, [&] { endpoint->removed = true; });
   std::erase(endpoints_, endpoint);
   std::erase_if(numbers_, [&](ReplicaNumber n) { return slots_[n]->endpoint == endpoint; });
+  models_.Remove(endpoint->members);
   for (ReplicaListener* l : listeners_) l->OnRemoved(*endpoint);
   FreeIfOver(*endpoint);
   return OkStatus();
@@ -170,11 +206,6 @@ std::shared_ptr<Endpoint> ReplicaSet::Shared(std::string_view id) const {
 }
 
 const Endpoint* ReplicaSet::Find(std::string_view id) const { return Shared(id).get(); }
-
-size_t ReplicaSet::usable_count() const {
-  return static_cast<size_t>(std::count_if(
-      numbers_.begin(), numbers_.end(), [&](ReplicaNumber n) { return slots_[n]->view.healthy; }));
-}
 
 ReplicaSet::Flight ReplicaSet::Start(ReplicaNumber replica, uint64_t prefill_tokens,
                                      double prefill_ms, TimePoint now) {
@@ -300,6 +331,27 @@ void ReplicaSet::ForgetEngineLoad(ReplicaNumber replica) {
   m.estimate.OnReport(0, TimePoint());
 }
 
+void ReplicaSet::AwaitModels(const Endpoint& endpoint) {
+  if (!endpoint.config.models.empty()) return;
+  models_.Set(endpoint.members, {.models = {}, .more = TakesMore::kNotAsked});
+}
+
+void ReplicaSet::ApplyModels(const Endpoint& endpoint, Result<std::optional<ModelList>> told) {
+  if (endpoint.removed) return;
+  const ModelList& known = models_.ListOf(endpoint.members.front());
+  if (!told.ok() && known.more != TakesMore::kNotAsked) return;
+  const bool lists = told.ok() && told->has_value();
+  ModelList now = !lists ? DeclaredModels(endpoint.config)
+                  : endpoint.config.models.empty()
+                      ? **std::move(told)
+                      : WithAdapters(endpoint.config, **std::move(told));
+  const bool same = SameModels(known, now);
+  models_.Set(endpoint.members, std::move(now));
+  if (same) return;
+  for (ReplicaListener* l : listeners_) l->OnModelsChanged(endpoint);
+  if (endpoint.usable() && on_room_) on_room_();
+}
+
 void ReplicaSet::ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now) {
   Change(endpoint, [&] { endpoint.health.OnProbe(status, now); });
 }
@@ -318,7 +370,8 @@ void ReplicaSet::ApplyReply(ReplicaNumber replica, Health::Reply reply, const st
 
 bool ReplicaSet::OthersUsable(const Endpoint& endpoint) const {
   return std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& other) {
-    return other.get() != &endpoint && other->usable();
+    return other.get() != &endpoint && other->usable() &&
+           models_.Overlap(endpoint.members.front(), other->members.front());
   });
 }
 

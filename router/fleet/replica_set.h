@@ -25,6 +25,7 @@
 #include "router/fleet/agent_event.h"
 #include "router/fleet/endpoint.h"
 #include "router/fleet/engine_metrics.h"
+#include "router/fleet/model_directory.h"
 #include "router/fleet/replica_listener.h"
 #include "router/index/holder.h"
 
@@ -128,7 +129,14 @@ class ReplicaSet {
   const Endpoint* Find(std::string_view id) const;
   // One for each replica, in the order of their addition.
   const std::vector<std::shared_ptr<Endpoint>>& endpoints() const { return endpoints_; }
-  size_t usable_count() const;
+  size_t usable_count() const { return usable_.count(); }
+
+  // Who serves which model.
+  const ModelDirectory& models() const { return models_; }
+  // Whom a request for `model` ("": it names none) may be sent to, of those that are usable and
+  // those that are not.
+  MemberSet TakersOf(std::string_view model) const { return models_.TakersOf(model, usable_); }
+  const MemberSet& usable() const { return usable_; }
 
   // `prefill_tokens`, `prefill_ms`: what the request is expected to load and compute there.
   Flight Start(ReplicaNumber replica, uint64_t prefill_tokens, double prefill_ms, TimePoint now);
@@ -143,6 +151,11 @@ class ReplicaSet {
   // such figures may be older than they look, so only what exceeds ours is taken for others'.
   void ApplyEngineLoad(ReplicaNumber replica, const EngineLoad& load, TimePoint now);
   void ForgetEngineLoad(ReplicaNumber replica);
+  // It will be asked for its models.
+  void AwaitModels(const Endpoint& endpoint);
+  // What it answered; nothing: it lists none. One that could not be asked is taken to serve what it
+  // served. Models that were declared are only added to, by their adapters.
+  void ApplyModels(const Endpoint& endpoint, Result<std::optional<ModelList>> told);
   // Health's witnesses; `endpoint` may have been removed meanwhile.
   void ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now);
   void ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now);
@@ -161,12 +174,15 @@ class ReplicaSet {
   template <typename F>
   void Change(Endpoint& endpoint, const F& change);
   void FreeIfOver(const Endpoint& endpoint);
+  // Another one is usable, and takes requests that this one takes.
   bool OthersUsable(const Endpoint& endpoint) const;
 
   const HealthOptions health_;
   std::vector<std::unique_ptr<Member>> slots_;
   std::vector<ReplicaNumber> numbers_;
   std::vector<std::shared_ptr<Endpoint>> endpoints_;
+  ModelDirectory models_;
+  MemberSet usable_;
   std::vector<ReplicaListener*> listeners_;
   std::function<void()> on_room_;
   uint64_t next_flight_ = 1;

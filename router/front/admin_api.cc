@@ -135,14 +135,16 @@ std::string AdminApi::Describe(const Endpoint& e) const {
       fmt::format(R"({{"id":{},"state":"{}","why":{},"in_flight":{},"source":"{}","http":{})",
                   http::JsonString(c.id), e.state(), http::JsonString(e.health.why()), e.under_way,
                   membership_.SourceOf(c.id), http::JsonString(c.http.ToString()));
-  const std::pair<const char*, const std::string&> texts[] = {{"grpc", c.grpc},
-                                                              {"events", c.events},
-                                                              {"replay", c.replay},
-                                                              {"host", c.host},
-                                                              {"model", c.model}};
+  const std::pair<const char*, const std::string&> texts[] = {
+      {"grpc", c.grpc}, {"events", c.events}, {"replay", c.replay}, {"host", c.host}};
   for (const auto& [name, value] : texts) {
     if (!value.empty()) out += fmt::format(R"(,"{}":{})", name, http::JsonString(value));
   }
+  std::string models;
+  for (const ServedModel& model : replicas_.models().ListOf(e.members.front()).models) {
+    models += (models.empty() ? "" : ",") + http::JsonString(model.name);
+  }
+  out += ",\"models\":[" + models + "]";
   if (c.ranks > 0) {
     out += fmt::format(R"(,"ranks":"{}@{}")", c.ranks, c.first_rank);
   }

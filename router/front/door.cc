@@ -1,10 +1,14 @@
 #include "router/front/door.h"
 
+#include "router/front/model_pages.h"
+
 namespace ember::router {
 namespace {
 
 namespace asio = boost::asio;
 using http::OpenAiError;
+
+constexpr std::string_view kModels = "/v1/models";
 
 // Counts one request as long as it lives.
 class InFlight {
@@ -29,6 +33,7 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   if (ServedPaths::IsAnthropic(request.path)) {
     writer.SetErrorShape(http::ErrorShape::kAnthropic);
   }
+  if (AsksForModels(request)) return AnswerModels(request, writer);
   if (served_.Serves(request.path)) return AnswerRouted(request, writer);
   if (admin_ != nullptr && AdminApi::Knows(request.path)) return admin_->Answer(request, writer);
   return AnswerPage(request, writer);
@@ -49,6 +54,37 @@ asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWri
                               {{"Allow", "GET, HEAD"}});
   }
   co_await AnswerHealth(writer);
+}
+
+bool Door::AsksForModels(const http::Request& request) const {
+  const std::string_view path = request.path;
+  const bool read = request.method == "GET" || request.method == "HEAD";
+  return read && (path == kModels || (path.starts_with(kModels) && path[kModels.size()] == '/')) &&
+         served_.Serves(path) && !replicas_.models().empty() &&
+         request.headers.Get("x-ember-pin").empty();
+}
+
+asio::awaitable<void> Door::AnswerModels(const http::Request& request,
+                                         http::ResponseWriter& writer) {
+  const std::string_view path = request.path;
+  const bool all = path == kModels;
+  const std::string_view name = all ? "" : path.substr(kModels.size() + 1);
+  const std::string body =
+      all ? ModelListJson(replicas_.models()) : ModelJson(replicas_.models(), name);
+  if (body.empty()) {
+    co_return co_await Refuse(
+        request, writer,
+        OpenAiError::ForHttpStatus(
+            404, "the model \"" + std::string(name.substr(0, 200)) + "\" does not exist",
+            "model_not_found"));
+  }
+  RequestRecord record;
+  telemetry_.Begin(request, &record);
+  const Status sent = co_await writer.SendJson(200, body);
+  record.status = 200;
+  record.outcome = sent.ok() ? "done" : "client_gone";
+  record.reply_bytes = body.size();
+  telemetry_.Finish(std::move(record));
 }
 
 asio::awaitable<void> Door::AnswerRouted(http::Request& request, http::ResponseWriter& writer) {

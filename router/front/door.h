@@ -1,5 +1,6 @@
 // Door: what the router answers at which path.
 //
+//   /v1/models       (and one of them below it) what the fleet serves, where its replicas tell
 //   ServedPaths      routed to a replica; 429 with Retry-After over the limit
 //   /health          (and /healthz) 200 while a replica is usable, else 503
 //   its pages        see Pages
@@ -46,6 +47,10 @@ class Door {
  private:
   boost::asio::awaitable<void> AnswerRouted(http::Request& request, http::ResponseWriter& writer);
   boost::asio::awaitable<void> AnswerHealth(http::ResponseWriter& writer);
+  // Whether the request asks for models, and it is known which there are.
+  bool AsksForModels(const http::Request& request) const;
+  boost::asio::awaitable<void> AnswerModels(const http::Request& request,
+                                            http::ResponseWriter& writer);
   // Answers with an error of our own, and notes the request.
   boost::asio::awaitable<void> Refuse(const http::Request& request, http::ResponseWriter& writer,
                                       http::OpenAiError error, http::Headers headers = {});

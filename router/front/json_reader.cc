@@ -79,13 +79,6 @@ Status CheckIsObject(std::string_view body) {
   return OkStatus();
 }
 
-std::string ReadModel(std::string_view body) {
-  if (body.size() > kMaxModelBody || body.find("\"model\"") == body.npos) return "";
-  std::string_view model;
-  const auto root = Parser().parse(body.data(), body.size());
-  return root["model"].get(model) == simdjson::SUCCESS ? std::string(model) : "";
-}
-
 std::optional<ReplyUsage> ReadUsage(std::string_view json) {
   // Nearly every event of a stream has neither: a search is cheaper than a parse.
   if (json.find("\"usage\"") == json.npos && json.find("\"timings\"") == json.npos) return {};

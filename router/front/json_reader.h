@@ -20,12 +20,6 @@ inline constexpr size_t kMaxCheckedBody = 8u << 10;
 // object.
 Status CheckIsObject(std::string_view body);
 
-// Larger bodies are not parsed for their model: that would hold up the loop for milliseconds.
-inline constexpr size_t kMaxModelBody = 4u << 20;
-
-// The model that a request asks for; "" when it names none, is no JSON object, or is too large.
-std::string ReadModel(std::string_view body);
-
 struct ReplyUsage {
   uint64_t cached_tokens = 0;    // of the prompt, reused
   uint64_t computed_tokens = 0;  // of the prompt, prefilled

@@ -3,9 +3,16 @@
 #include <fmt/format.h>
 
 #include "client/http/json_object.h"
+#include "client/http/json_writer.h"
 
 namespace ember::router {
 namespace {
+
+std::string NamesJson(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const std::string& name : names) out.push_back(http::JsonString(name));
+  return http::JsonArray(out);
+}
 
 std::string ReplicaJson(const ReplicaReport& r) {
   const std::string routed = http::JsonObject()
@@ -26,6 +33,7 @@ std::string ReplicaJson(const ReplicaReport& r) {
       .Add("healthy", r.healthy)
       .Add("why_unhealthy", r.why_unhealthy)
       .Add("model", r.model)
+      .AddRaw("models", NamesJson(r.models))
       .Add("agent_connected", r.agent_connected)
       .Add("slots", r.load.slots_total)
       .Add("running", r.load.running)
@@ -187,7 +195,12 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
                                .load_tokens_per_ms = m.view.load_tokens_per_ms,
                                .prefill = m.view.prefill,
                                .totals = m.totals});
-    if (n == m.endpoint->members.front()) report.replicas.back().ejections = m.endpoint->ejections;
+    ReplicaReport& told = report.replicas.back();
+    for (const ServedModel& model : replicas.models().ListOf(m.endpoint->members.front()).models) {
+      told.models.push_back(model.name);
+    }
+    if (told.model.empty() && !told.models.empty()) told.model = told.models.front();
+    if (n == m.endpoint->members.front()) told.ejections = m.endpoint->ejections;
   }
   return report;
 }

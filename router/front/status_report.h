@@ -21,7 +21,8 @@ struct ReplicaReport {
   std::string state;  // as Endpoint::state
   bool healthy = false;
   std::string why_unhealthy;
-  std::string model;
+  std::string model;                // as its agent says, else the first that it lists
+  std::vector<std::string> models;  // that it is known to serve, adapters among them
   bool agent_connected = false;
   ReplicaLoad load;
   uint32_t under_way = 0;  // our requests

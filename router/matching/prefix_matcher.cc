@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <cstring>
 
 #include "proto/base/checksum.h"
@@ -75,7 +74,8 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
   input->prompt_tokens = prompt.token_count;
   std::optional<KeySpace> ours;
   std::array<Candidate*, kMaxHolders> by_holder{};
-  std::bitset<kMaxHolders> named_by_events;
+  EventFeed::Holders named_by_events;
+  EventFeed::Holders candidate_holders;
   struct Space {
     const std::vector<BlockHash>* chain;
     uint32_t tokens_per_block;
@@ -89,6 +89,7 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
     if (by_events) presumed_.Clear(member.holder);
     if (member.holder < kMaxHolders) {
       by_holder[member.holder] = &c;
+      candidate_holders.set(member.holder);
       named_by_events[member.holder] = by_events;
       member.view.cache.held_tokens = HeldTokens(member);
     }
@@ -115,7 +116,7 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
         input->store_tokens, TokensOf(found.store_blocks, space.tokens_per_block, prompt));
   }
   if (events_ == nullptr || !scope.replicas) return;
-  for (const GroupMatch& held : events_->Match(prompt)) {
+  for (const GroupMatch& held : events_->Match(prompt, candidate_holders)) {
     Candidate* c = by_holder[held.holder];
     if (c == nullptr) continue;
     c->match.device_tokens =
@@ -131,7 +132,7 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
   Presumed presumed{.holder = member.holder};
   if (NamingOf(member, prompt) == Naming::kEvents) {
     presumed_.Clear(member.holder);
-    for (const GroupMatch& held : events_->Match(prompt)) {
+    for (const GroupMatch& held : events_->Match(prompt, EventFeed::Holders().set(member.holder))) {
       if (held.holder != member.holder) continue;
       presumed.promise = events_->MakePromise(member.holder, held.device_tokens);
     }

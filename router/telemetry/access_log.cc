@@ -44,6 +44,7 @@ std::string AccessLogLine(const RequestRecord& r) {
       .Add("request_bytes", r.request_bytes)
       .Add("reply_bytes", r.reply_bytes)
       .Add("stream", r.stream)
+      .Add("model", r.model)
       .Add("policy", r.policy)
       .Add("replica", r.replica());
   if (const AttemptRecord* served = r.served(); served != nullptr && served->decision.rank) {

@@ -66,6 +66,7 @@ JsonObject BriefFields(const RequestRecord& r) {
       .Add("at_ms", static_cast<uint64_t>(r.received_unix_ns / 1'000'000))
       .Add("method", r.method)
       .Add("path", r.path)
+      .Add("model", r.model)
       .Add("policy", r.policy)
       .Add("replica", r.replica())
       .Add("route", r.route)

@@ -30,6 +30,7 @@ struct RequestRecord {
   std::string method;
   std::string path;         // without the query
   std::string_view policy;  // of static life
+  std::string model;        // that it asked for, where that mattered; its first 200 bytes
   std::string tenant;       // digest of the credential; empty: there was none
 
   TraceContext trace;

@@ -62,6 +62,8 @@ RouterMetrics::RouterMetrics(MetricsRegistry& r)
       inter_token(r.AddHistogram("ember_router_inter_token_seconds",
                                  "Between two pieces of an event stream's body")),
       retries(r, "ember_router_retries_total", "Attempts given up for another replica", "reason"),
+      model_requests(r, "ember_router_model_requests_total",
+                     "Requests for a model that some replica lists", "model", 64),
       decisions_(r, "ember_router_decisions_total", "Decisions by reason", "reason"),
       ttft_(ByRoute(r, "ember_router_ttft_seconds",
                     "From a streaming request's head to its reply's first byte")),

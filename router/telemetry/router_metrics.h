@@ -29,6 +29,7 @@ class RouterMetrics {
   Histogram& decide;
   Histogram& inter_token;  // between two pieces of an event stream
   LabelledCounters retries;
+  LabelledCounters model_requests;  // by model, of those that replicas list
 
  private:
   static constexpr size_t kRoutes = 4;     // the three, and none

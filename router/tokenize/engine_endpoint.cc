@@ -84,19 +84,4 @@ asio::awaitable<Result<std::vector<TokenId>>> EngineEndpoint::Tokenize(const Rep
   co_return tokens;
 }
 
-asio::awaitable<Result<std::vector<std::string>>> EngineEndpoint::Models(
-    const ReplicaConfig& replica, Duration deadline, http::Cancellation* stop) {
-  auto reply = co_await Ask(replica, "/v1/models", "", deadline, stop);
-  if (!reply.ok()) co_return reply.status();
-  simdjson::dom::parser parser;
-  simdjson::dom::array models;
-  std::vector<std::string> out;
-  if (parser.parse(*reply)["data"].get(models) != simdjson::SUCCESS) co_return out;
-  for (const element model : models) {
-    std::string_view id;
-    if (model["id"].get(id) == simdjson::SUCCESS) out.emplace_back(id);
-  }
-  co_return out;
-}
-
 }  // namespace ember::router

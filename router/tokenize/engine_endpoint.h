@@ -28,10 +28,6 @@ class EngineEndpoint {
                                                                 std::string_view body,
                                                                 Duration deadline,
                                                                 http::Cancellation* stop = nullptr);
-  // The models that the engine lists at /v1/models, by id.
-  boost::asio::awaitable<Result<std::vector<std::string>>> Models(const ReplicaConfig& replica,
-                                                                  Duration deadline,
-                                                                  http::Cancellation* stop);
 
  private:
   // The body of a reply with status 200.

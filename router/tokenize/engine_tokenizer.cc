@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "router/tokenize/request_model.h"
+
 namespace ember::router {
 namespace {
 
@@ -37,19 +39,25 @@ Result<SharedPrompt> EngineTokenizer::Failed(const Status& why) {
 asio::awaitable<Result<TokenizedPrompt>> EngineTokenizer::Ask(std::string_view path,
                                                               std::string_view body) {
   const TimePoint deadline = Now() + options_.deadline;
+  std::string model = ModelOfJson(body);
+  const MemberSet takers = replicas_.TakersOf(model);
   Status last = UnavailableError("no replica with an agent is usable");
   const ReplicaSet::Member* asked = nullptr;
   for (int i = 0; i < kMaxAgentsAsked; ++i) {
     const ReplicaSet::Member* best = nullptr;
     for (const ReplicaNumber n : replicas_.numbers()) {
       const ReplicaSet::Member& m = replicas_.at(n);
-      if (!m.view.healthy || &m == asked || !agents_.CanAsk(n)) continue;
+      if (!m.view.healthy || &m == asked || !takers.test(n) || !agents_.CanAsk(n)) continue;
       if (best == nullptr || m.under_way() < best->under_way()) best = &m;
     }
     if (best == nullptr) break;
     asked = best;
     auto answer = co_await agents_.Tokenize(best->number, path, body, deadline - Now());
-    if (answer.ok()) co_return answer;
+    if (answer.ok()) {
+      if (!replicas_.models().BaseOf(model).empty()) answer->adapter = model;
+      answer->model = std::move(model);
+      co_return answer;
+    }
     last = answer.status();
     if (last.code() != StatusCode::kUnavailable || Now() >= deadline) break;
   }

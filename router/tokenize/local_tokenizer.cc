@@ -23,6 +23,7 @@ struct LocalTokenizer::Work {
   PromptApi api = PromptApi::kChat;
   bool any = false;  // whether or not the model is trusted
   PromptOutline outline;
+  bool adapter = false;  // the outline's model is one
   const LoadedModel* model = nullptr;
   std::shared_ptr<const ModelTokenizer> tokenizer;
   std::shared_ptr<const RenderedPrompt> rendered;  // null for a completion
@@ -45,6 +46,7 @@ SharedPrompt LocalTokenizer::Work::Finish() {
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = TokenSource::kLocal;
   prompt->model = std::move(outline.model);
+  if (adapter) prompt->adapter = prompt->model;
   prompt->salt = std::move(outline.salt);
   prompt->prefix = std::move(known.run);
   prompt->tokens = outline.ids.empty() ? std::move(tail) : std::move(outline.ids);
@@ -57,8 +59,10 @@ SharedPrompt LocalTokenizer::Work::Finish() {
   return prompt;
 }
 
-LocalTokenizer::LocalTokenizer(MetricsRegistry& metrics, LocalTokenizerOptions options)
+LocalTokenizer::LocalTokenizer(MetricsRegistry& metrics, LocalTokenizerOptions options,
+                               const ModelDirectory* directory)
     : options_(std::move(options)),
+      directory_(directory),
       renderer_(options_.render_cache_bytes),
       cache_(options_.cache_bytes),
       known_bytes_(metrics.AddCounter("ember_router_token_cache_bytes_total",
@@ -119,7 +123,10 @@ asio::awaitable<PromptReason> LocalTokenizer::Understand(std::string_view body, 
     work->outline = {};
     const PromptReason reason = PromptOutline::Of(work->api, body, roles, &work->outline);
     if (reason != PromptReason::kNone) co_return reason;
-    const LoadedModel* model = models_.Find(work->outline.model);
+    std::string_view base;
+    if (directory_ != nullptr) base = directory_->BaseOf(work->outline.model);
+    work->adapter = !base.empty();
+    const LoadedModel* model = models_.Find(work->outline.model, base);
     if (model == nullptr) co_return PromptReason::kNoTokenizer;
     if (!model->trusted && !work->any) co_return PromptReason::kDistrusted;
     work->model = model;

@@ -15,6 +15,7 @@
 
 #include "proto/base/metrics.h"
 #include "proto/base/time.h"
+#include "router/fleet/model_directory.h"
 #include "router/tokenize/model_registry.h"
 #include "router/tokenize/prompt_renderer.h"
 #include "router/tokenize/token_cache.h"
@@ -41,7 +42,9 @@ class LocalTokenizer {
     PromptReason reason = PromptReason::kNone;
   };
 
-  LocalTokenizer(MetricsRegistry& metrics, LocalTokenizerOptions options);
+  // `directory` says which models are adapters of which, and must outlive it; null: nobody does.
+  LocalTokenizer(MetricsRegistry& metrics, LocalTokenizerOptions options,
+                 const ModelDirectory* directory = nullptr);
   ~LocalTokenizer();
 
   // Loads the tokenizers that the options name; kInvalid says which can't be used. Before the loop.
@@ -70,6 +73,7 @@ class LocalTokenizer {
   boost::asio::awaitable<bool> OnThread(Job job);
 
   const LocalTokenizerOptions options_;
+  const ModelDirectory* const directory_;
   ModelRegistry models_;
   PromptRenderer renderer_;
   TokenCache cache_;

@@ -46,8 +46,9 @@ void ModelRegistry::Add(const std::string& model, std::shared_ptr<const ModelTok
   added.tokenizer = std::move(tokenizer);
 }
 
-LoadedModel* ModelRegistry::Find(std::string_view model) {
+LoadedModel* ModelRegistry::Find(std::string_view model, std::string_view base) {
   auto it = models_.find(model);
+  if (it == models_.end() && !base.empty()) it = models_.find(base);
   if (it == models_.end()) it = models_.find(std::string_view("*"));
   return it == models_.end() ? nullptr : &it->second;
 }

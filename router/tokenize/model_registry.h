@@ -33,8 +33,9 @@ class ModelRegistry {
   // kInvalid, with the model and what is wrong with its tokenizer.
   Status Load(const std::vector<TokenizerConfig>& configs);
   void Add(const std::string& model, std::shared_ptr<const ModelTokenizer> tokenizer);
+  // The model's own, else that of the model whose adapter it is (`base`, may be empty), else "*"'s.
   // Null: there is none for it.
-  LoadedModel* Find(std::string_view model);
+  LoadedModel* Find(std::string_view model, std::string_view base = {});
   bool empty() const { return models_.empty(); }
   const std::map<std::string, LoadedModel, std::less<>>& all() const { return models_; }
 

@@ -77,7 +77,7 @@ void ParityProbe::OnRemoved(const Endpoint& endpoint) {
 asio::awaitable<void> ParityProbe::Watch(std::shared_ptr<Endpoint> endpoint, Stop stop) {
   for (;;) {
     std::optional<bool> compared;
-    if (endpoint->usable()) compared = co_await Compare(endpoint->config, stop);
+    if (endpoint->usable()) compared = co_await Compare(*endpoint, stop);
     if (stop->cancelled()) co_return;
     const Duration pause =
         compared ? options_.interval : std::min(options_.retry, options_.interval);
@@ -85,13 +85,11 @@ asio::awaitable<void> ParityProbe::Watch(std::shared_ptr<Endpoint> endpoint, Sto
   }
 }
 
-asio::awaitable<std::optional<bool>> ParityProbe::Compare(const ReplicaConfig& replica, Stop stop) {
+asio::awaitable<std::optional<bool>> ParityProbe::Compare(const Endpoint& endpoint, Stop stop) {
+  const ReplicaConfig& replica = endpoint.config;
   std::vector<std::string> models;
-  if (replica.model.empty()) {
-    auto listed = co_await engine_.Models(replica, options_.timeout, stop.get());
-    if (listed.ok()) models = *std::move(listed);
-  } else {
-    models.push_back(replica.model);
+  for (const ServedModel& m : replicas_.models().ListOf(endpoint.members.front()).models) {
+    if (m.base.empty()) models.push_back(m.name);  // adapters have their base's tokens
   }
   std::optional<bool> all;
   for (const std::string& model : models) {

@@ -36,7 +36,7 @@ class ParityProbe final : public ReplicaListener {
   using Stop = std::shared_ptr<http::Cancellation>;
   boost::asio::awaitable<void> Watch(std::shared_ptr<Endpoint> endpoint, Stop stop);
   // Nothing: the engine could not be asked. Else whether all tokens were equal.
-  boost::asio::awaitable<std::optional<bool>> Compare(const ReplicaConfig& replica, Stop stop);
+  boost::asio::awaitable<std::optional<bool>> Compare(const Endpoint& endpoint, Stop stop);
   boost::asio::awaitable<std::optional<bool>> CompareModel(const ReplicaConfig& replica,
                                                            const std::string& model, Stop stop);
   void Judge(const std::string& replica, const std::string& model, bool equal);

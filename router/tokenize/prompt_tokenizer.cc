@@ -22,7 +22,7 @@ PromptTokenizer::PromptTokenizer(const ReplicaSet& replicas, AgentClient& agents
                                  PromptTokenizerOptions options)
     : replicas_(replicas),
       options_(std::move(options)),
-      local_(metrics, options_.local),
+      local_(metrics, options_.local, &replicas.models()),
       engine_(replicas, agents, metrics, options_.engine),
       endpoint_(pool),
       endpoint_answers_(options_.engine.cache_bytes) {
@@ -50,12 +50,13 @@ Result<SharedPrompt> PromptTokenizer::Count(SharedPrompt prompt) {
   return prompt;
 }
 
-const ReplicaSet::Member* PromptTokenizer::WhomToAsk() const {
+const ReplicaSet::Member* PromptTokenizer::WhomToAsk(std::string_view model) const {
   const ReplicaSet::Member* best = nullptr;
+  const MemberSet takers = replicas_.TakersOf(model) & replicas_.usable();
   const TimePoint now = SteadyClock().Now();
   for (const ReplicaNumber n : replicas_.numbers()) {
     const ReplicaSet::Member& m = replicas_.at(n);
-    if (!m.view.healthy || (best != nullptr && m.under_way() >= best->under_way())) continue;
+    if (!takers.test(n) || (best != nullptr && m.under_way() >= best->under_way())) continue;
     const auto silence = silences_.find(m.config.id);
     if (silence == silences_.end() || silence->second.until <= now) best = &m;
   }
@@ -68,18 +69,29 @@ bool PromptTokenizer::EventsArePublished() const {
                      [this](ReplicaNumber n) { return !replicas_.at(n).config.events.empty(); });
 }
 
+void PromptTokenizer::NameAdapter(TokenizedPrompt* prompt) const {
+  if (!replicas_.models().BaseOf(prompt->model).empty()) prompt->adapter = prompt->model;
+}
+
+SharedPrompt PromptTokenizer::ReadText(PromptApi api, std::string_view body) const {
+  const auto prompt = TextChunksOf(api, body);
+  if (prompt != nullptr) NameAdapter(prompt.get());
+  return prompt;
+}
+
 asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path,
                                                            std::string_view body) {
   const std::optional<PromptApi> api = PromptApiOf(path);
   if (!api || body.size() > options_.engine.max_body_bytes) co_return nullptr;
   const Checksum digest = PromptCache::DigestOf(path, body);
   if (SharedPrompt known = endpoint_answers_.Find(digest)) co_return known;
-  const ReplicaSet::Member* const best = WhomToAsk();
   PromptOutline outline;
-  if (best == nullptr || PromptOutline::Of(*api, body, 0, &outline, 0) != PromptReason::kNone ||
+  if (PromptOutline::Of(*api, body, 0, &outline, 0) != PromptReason::kNone ||
       !outline.ids.empty()) {
     co_return nullptr;
   }
+  const ReplicaSet::Member* const best = WhomToAsk(outline.model);
+  if (best == nullptr) co_return nullptr;
   const std::shared_ptr<const Endpoint> endpoint = best->endpoint;
   auto tokens = co_await endpoint_.Tokenize(endpoint->config, *api, body, options_.engine.deadline);
   if (silences_.size() > kMaxReplicas) silences_.clear();
@@ -93,6 +105,7 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   prompt->salt = std::move(outline.salt);
   prompt->token_count = static_cast<uint32_t>(tokens->size());
   prompt->tokens = *std::move(tokens);
+  NameAdapter(prompt.get());
   endpoint_answers_.Put(digest, prompt);
   co_return prompt;
 }
@@ -102,7 +115,7 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
   const std::optional<PromptApi> api = PromptApiOf(path);
   // Ids cost nothing to read, however few they are.
   if (api == PromptApi::kCompletion && body.size() < options_.text_min_bytes) {
-    SharedPrompt prompt = TextChunksOf(*api, body);
+    SharedPrompt prompt = ReadText(*api, body);
     if (prompt != nullptr && prompt->source == TokenSource::kLocal &&
         prompt->token_count >= kMinIds) {
       co_return Count(std::move(prompt));
@@ -128,7 +141,7 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
     if (SharedPrompt prompt = co_await AskEndpoint(path, body)) co_return Count(std::move(prompt));
   }
   if (options_.text && body.size() >= options_.text_min_bytes) {
-    SharedPrompt prompt = api ? TextChunksOf(*api, body) : nullptr;
+    SharedPrompt prompt = api ? ReadText(*api, body) : nullptr;
     if (prompt != nullptr) co_return Count(std::move(prompt));
   }
   co_return asked.status();

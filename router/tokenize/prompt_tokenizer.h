@@ -35,15 +35,22 @@ class PromptTokenizer final : public Tokenizer {
   Status Load() { return local_.Load(); }
   boost::asio::awaitable<Result<SharedPrompt>> Tokenize(std::string_view path,
                                                         std::string_view body) override;
-  void Forget() override { engine_.Forget(); }
+  void Forget() override {
+    engine_.Forget();
+    endpoint_answers_.Clear();
+  }
   LocalTokenizer& local() { return local_; }
   TokenizerReport Report() const;
 
  private:
   Result<SharedPrompt> Count(SharedPrompt prompt);
+  // The prompt's model is known to be an adapter: then it has its name.
+  void NameAdapter(TokenizedPrompt* prompt) const;
   boost::asio::awaitable<SharedPrompt> AskEndpoint(std::string_view path, std::string_view body);
-  // The least busy one that is not known to be silent; null: none.
-  const ReplicaSet::Member* WhomToAsk() const;
+  // As TextChunksOf, adapters named.
+  SharedPrompt ReadText(PromptApi api, std::string_view body) const;
+  // The least busy one that serves the model and is not known to be silent; null: none.
+  const ReplicaSet::Member* WhomToAsk(std::string_view model) const;
   bool EventsArePublished() const;
 
   const ReplicaSet& replicas_;

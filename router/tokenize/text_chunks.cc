@@ -11,7 +11,7 @@ constexpr size_t kMaxText = 256u << 10;  // more of it tells nothing new
 
 }  // namespace
 
-SharedPrompt TextChunksOf(PromptApi api, std::string_view body) {
+std::shared_ptr<TokenizedPrompt> TextChunksOf(PromptApi api, std::string_view body) {
   PromptOutline outline;
   if (PromptOutline::Of(api, body, 0, &outline, kMaxText) != PromptReason::kNone) return nullptr;
   auto prompt = std::make_shared<TokenizedPrompt>();

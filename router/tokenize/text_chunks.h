@@ -11,6 +11,6 @@
 namespace ember::router {
 
 // Null when the body has no prompt that can be found. A completion's ids are its tokens (kLocal).
-SharedPrompt TextChunksOf(PromptApi api, std::string_view body);
+std::shared_ptr<TokenizedPrompt> TextChunksOf(PromptApi api, std::string_view body);
 
 }  // namespace ember::router

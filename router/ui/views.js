@@ -7,6 +7,12 @@ const head = (...names) => h("thead", {}, h("tr", {}, names.map((n) =>
 const cell = (label, ...content) => h("td", { "data-label": label }, ...content);
 const name = (r) => (r.rank === undefined ? r.id ?? r.replica : `${r.id ?? r.replica}/${r.rank}`);
 
+// A replica may have hundreds of adapters.
+const modelsOf = (r) => {
+  const models = r.models?.length ? r.models : r.model ? [r.model] : [];
+  return models.slice(0, 3).join(", ") + (models.length > 3 ? ` and ${models.length - 3} more` : "");
+};
+
 const STATE_KIND = { up: "good", trial: "warn", joining: "warn", draining: "warn", ejected: "bad", gone: "bad" };
 
 export function showReplicas(replicas) {
@@ -18,7 +24,7 @@ export function showReplicas(replicas) {
     const held = r.cache_capacity_tokens > 0 ? r.cache_held_tokens / r.cache_capacity_tokens : 0;
     const pressure = Math.max(r.kv_usage, held);
     return h("tr", { "data-replica": name(r) },
-      h("th", { scope: "row" }, name(r), h("span", { class: "sub" }, r.model || r.http)),
+      h("th", { scope: "row" }, name(r), h("span", { class: "sub", title: (r.models ?? []).join(", ") }, modelsOf(r) || r.http)),
       cell("State", badge(state, STATE_KIND[state] ?? "bad"), h("span", { class: "sub" }, r.healthy ? "" : r.why_unhealthy)),
       cell("In flight", count(r.in_flight)),
       cell("Load", bar(r.running + r.waiting, Math.max(slots, r.running + r.waiting, 1), load, r.waiting > 0 ? "warn" : ""), h("span", { class: "sub" }, load)),

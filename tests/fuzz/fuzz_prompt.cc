@@ -9,6 +9,7 @@
 #include "router/tokenize/cut_points.h"
 #include "router/tokenize/json_text.h"
 #include "router/tokenize/prompt_outline.h"
+#include "router/tokenize/request_model.h"
 #include "router/tokenize/slot_marks.h"
 #include "router/tokenize/text_chunks.h"
 #include "router/tokenize/text_walk.h"
@@ -56,6 +57,8 @@ void TryBody(PromptApi api, uint32_t roles, std::string_view body) {
     if (api != PromptApi::kCompletion && !pieces.empty()) Require(slots == outline.slots.size());
   }
   TextChunksOf(api, body);
+  Require(ModelOfJson(body).size() <= 1024);
+  Require(ModelOfForm("multipart/form-data; boundary=b", body).size() <= 1024);
 }
 
 }  // namespace

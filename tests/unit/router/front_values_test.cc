@@ -52,17 +52,6 @@ TEST(RoutingOptions, WhereItIsNotAllowedNamingAPolicyIsRefused) {
   EXPECT_EQ(status("/v1/x?sticky=0", {}).code(), StatusCode::kInvalid);
 }
 
-TEST(JsonReader, TheModelOfABodyOrNone) {
-  EXPECT_EQ(ReadModel(R"({"messages":[{"model":"inner"}],"model":"a\/b"})"), "a/b");
-  for (const char* none : {"", "{", "[]", R"({"model":7})", R"({"a":"\"model\""})", R"("model")"}) {
-    EXPECT_EQ(ReadModel(none), "") << none;
-  }
-  std::string body = R"({"model":"a"})";
-  body.resize(kMaxModelBody, ' ');
-  EXPECT_EQ(ReadModel(body), "a");
-  EXPECT_EQ(ReadModel(body + ' '), "") << "too large to be parsed on the loop";
-}
-
 TEST(RoutingOptions, OnlyOurOwnParameterIsTakenOutOfTheTarget) {
   EXPECT_EQ(OptionsOf("/v1/models?sticky=0").target, "/v1/models");
   EXPECT_EQ(OptionsOf("/v1/models?a=1&sticky=0&b=%20").target, "/v1/models?a=1&b=%20");

@@ -79,11 +79,11 @@ TEST(FleetList, OneReplicaALine) {
       "r2 http=[::1]:8000,\n");
   EXPECT_FALSE(list.ok()) << "a comma is no blank";
   const auto good =
-      ParseFleetList("r1 http=10.0.0.1:8000 ranks=2@4\t model=a  # x\r\n\nr2 http=b:1");
+      ParseFleetList("r1 http=10.0.0.1:8000 ranks=2@4\t model=a,b  # x\r\n\nr2 http=b:1");
   ASSERT_TRUE(good.ok()) << good.status().ToString();
   ASSERT_EQ(good->size(), 2u);
   EXPECT_EQ((*good)[0].first_rank, 4u);
-  EXPECT_EQ((*good)[0].model, "a");
+  EXPECT_EQ((*good)[0].models, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ((*good)[1].http.host, "b");
   EXPECT_TRUE(ParseFleetList("# none now\n")->empty());
 }
@@ -114,7 +114,7 @@ TEST(FleetDnsConfig, HasFieldsForEachAddress) {
   EXPECT_EQ(v4->id, "10.0.0.7_8000");
   EXPECT_EQ(v4->http.ToString(), "10.0.0.7:8000");
   EXPECT_EQ(v4->events, "tcp://10.0.0.7:5557");
-  EXPECT_EQ(v4->model, "m");
+  EXPECT_EQ(v4->models, std::vector<std::string>{"m"});
   const auto v6 = config->ReplicaAt("fd00::7");
   ASSERT_TRUE(v6.ok()) << v6.status().ToString();
   EXPECT_EQ(v6->http.ToString(), "[fd00::7]:8000");

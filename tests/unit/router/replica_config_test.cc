@@ -24,13 +24,13 @@ TEST(ReplicaConfig, ParsesEveryField) {
   EXPECT_EQ(config->max_concurrency, 0u);
   EXPECT_EQ(config->weight, 1);
   const auto all = ReplicaConfig::Parse(
-      "v,http=host:1,events=tcp://host:5557,replay=ipc:///run/replay,key=s3cret,model=org/m,"
+      "v,http=host:1,events=tcp://host:5557,replay=ipc:///run/replay,key=s3cret,model=org/m,m,"
       "ranks=4@2,weight=2.5,max_concurrency=32,host=llm.example:8443");
   ASSERT_TRUE(all.ok()) << all.status().ToString();
   EXPECT_EQ(all->events, "tcp://host:5557");
   EXPECT_EQ(all->replay, "ipc:///run/replay");
   EXPECT_EQ(all->key, "s3cret");
-  EXPECT_EQ(all->model, "org/m");
+  EXPECT_EQ(all->models, (std::vector<std::string>{"org/m", "m"})) << "its names";
   EXPECT_EQ(all->ranks, 4u);
   EXPECT_EQ(all->first_rank, 2u);
   EXPECT_EQ(all->weight, 2.5);
@@ -68,6 +68,8 @@ TEST(ReplicaConfig, RefusesEverythingElse) {
                            "r1,http=a:1,events=tcp://a:",
                            "r1,http=a:1,replay=tcp://a:1",
                            "r1,http=a:1,host=a b",
+                           "r1,http=a:1,model=m,,n",
+                           "r1,model=m,http=a:1,x",
                            "r1,http=a:1,key=k,key_file=f",
                            "r1,http=a:1,grpc=b:1,ranks=2"}) {
     EXPECT_FALSE(ReplicaConfig::Parse(text).ok()) << text;

@@ -19,6 +19,13 @@ FakeReplica::FakeReplica(Script script, uint16_t port)
                 if (!peer.Send(JsonReply(metrics_.empty() ? 404 : 200, metrics_))) return;
                 continue;
               }
+              if (request.head.starts_with("GET /v1/models ")) {
+                std::unique_lock lock(mutex_);
+                if (!models_.empty()) {
+                  if (!peer.Send(JsonReply(200, models_))) return;
+                  continue;
+                }
+              }
               if (request.head.starts_with("GET /health ")) {
                 {
                   std::lock_guard lock(mutex_);
@@ -43,6 +50,19 @@ FakeReplica::FakeReplica(Script script, uint16_t port)
 void FakeReplica::SetMetrics(std::string text) {
   std::lock_guard lock(mutex_);
   metrics_ = std::move(text);
+}
+
+void FakeReplica::SetModels(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ",") + ("{\"id\":\"" + name + "\",\"object\":\"model\"}");
+  }
+  SetModelsText("{\"object\":\"list\",\"data\":[" + text + "]}");
+}
+
+void FakeReplica::SetModelsText(std::string text) {
+  std::lock_guard lock(mutex_);
+  models_ = std::move(text);
 }
 
 WireMessage FakeReplica::Probe() {
@@ -90,6 +110,7 @@ RouterFixture::RouterFixture(std::vector<http::Origin> origins, Adjust adjust, i
   ServiceOptions options;
   options.router.default_policy = FindPolicy("round_robin");
   options.load_interval = seconds(3600);
+  options.models_interval = Duration::zero();
   for (size_t i = 0; i < origins.size(); ++i) {
     options.replicas.push_back({.id = "r" + std::to_string(i + 1), .http = origins[i], .grpc = ""});
   }

@@ -67,6 +67,9 @@ class FakeReplica {
   void SetHealth(int status) { health_.store(status); }
   // From now on /metrics says this; before, there is none.
   void SetMetrics(std::string text);
+  // From now on /v1/models lists these, or says this; before, it is the script's.
+  void SetModels(const std::vector<std::string>& names);
+  void SetModelsText(std::string text);
   // The n-th request that was not a probe, head and body; waits for it.
   http::WireMessage Request(size_t n = 0);
 
@@ -78,7 +81,7 @@ class FakeReplica {
   std::mutex mutex_;
   std::vector<http::WireMessage> seen_;
   http::WireMessage probe_;
-  std::string metrics_;
+  std::string metrics_, models_;
   http::FakeUpstream upstream_;
 };
 
@@ -96,8 +99,8 @@ std::string Get(std::string_view target);
 class RouterFixture {
  public:
   using Adjust = std::function<void(ServiceOptions&)>;
-  // Replicas are named r1, r2, ... Their /metrics are not asked for unless `adjust` wants it. Waits
-  // until all of `expect_usable` (default: all) are usable.
+  // Replicas are named r1, r2, ... Their /metrics and /v1/models are not asked for unless `adjust`
+  // wants it. Waits until all of `expect_usable` (default: all) are usable.
   explicit RouterFixture(std::vector<http::Origin> origins, Adjust adjust = nullptr,
                          int expect_usable = -1);
   ~RouterFixture() { service->Stop(Duration::zero()); }

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
 #include <future>
 
 #include "client/http/loop.h"
@@ -113,6 +115,35 @@ TEST(Admission, TheQueueIsBoundedInNumberAndTime) {
   EXPECT_EQ(place.RetryAfter(), 30) << "nothing drains";
   ASSERT_TRUE(place.AwaitLog({"3 busy", "1 deadline", "2 deadline"}));
   EXPECT_EQ(place.RetryAfter(), 1) << "nobody waits";
+}
+
+// Who waits for one place holds back nobody who may go elsewhere, and neither fills their queue.
+TEST(Admission, WhoMayGoElsewhereNeedNotWaitBehindThem) {
+  MetricsRegistry metrics;
+  http::HttpLoop loop;
+  Admission admission(loop.executor(), {.max_waiting = 1}, metrics);
+  http::Cancellation gone;
+  const auto wait = [&](size_t place, bool room) {
+    return boost::asio::co_spawn(
+        loop.executor(),
+        admission.Wait(
+            {.tenant = "t", .places = Places().set(place), .may_go = [=] { return room; }}, gone),
+        boost::asio::use_future);
+  };
+  auto full = wait(1, false);
+  EXPECT_EQ(wait(1, false).get().code(), StatusCode::kBusy);
+  EXPECT_TRUE(wait(2, true).get().ok());
+  std::promise<void> done;
+  boost::asio::post(loop.executor(), [&] {
+    EXPECT_TRUE(admission.idle(Places().set(2)));
+    EXPECT_FALSE(admission.idle(Places().set(1).set(2)));
+    EXPECT_FALSE(admission.idle());
+    gone.Cancel();
+    done.set_value();
+  });
+  done.get_future().get();
+  EXPECT_EQ(full.get().code(), StatusCode::kCancelled);
+  loop.Stop();
 }
 
 TEST(Admission, WhoseClientLeftWaitsNoLongerAndHoldsNobodyUp) {

@@ -57,7 +57,7 @@ class EventFollowerTest : public ::testing::Test {
     return OnLoop([&]() -> uint64_t {
       TokenizedPrompt prompt;
       prompt.tokens = tokens;
-      for (const GroupMatch& match : follower_.feed().Match(prompt)) {
+      for (const GroupMatch& match : follower_.feed().Match(prompt, EventFeed::Holders().set())) {
         if (match.holder == replicas_.at(member).holder) return match.device_tokens;
       }
       return 0;

@@ -55,7 +55,7 @@ class EventSubscriberTest : public ::testing::Test {
       TokenizedPrompt prompt;
       prompt.model = "m";
       prompt.tokens = tokens;
-      for (const GroupMatch& match : feed_.Match(prompt)) {
+      for (const GroupMatch& match : feed_.Match(prompt, EventFeed::Holders().set())) {
         if (match.holder == holder) return match.device_tokens;
       }
       return 0;

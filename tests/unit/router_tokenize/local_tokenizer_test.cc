@@ -148,7 +148,7 @@ class LocalTokenizerTest : public testing::Test {
     options.min_body_bytes = 0;
     options.deadline = seconds(60);
     reference_ = tokenizer;
-    tokenizer_ = std::make_unique<LocalTokenizer>(metrics_, std::move(options));
+    tokenizer_ = std::make_unique<LocalTokenizer>(metrics_, std::move(options), &directory_);
     tokenizer_->models().Add("m", tokenizer);
   }
   LocalTokenizer::Answer Ask(std::string_view path, std::string_view body) {
@@ -204,6 +204,7 @@ class LocalTokenizerTest : public testing::Test {
   }
 
   MetricsRegistry metrics_;
+  ModelDirectory directory_;
   boost::asio::io_context context_;
   std::shared_ptr<const ModelTokenizer> reference_;
   std::unique_ptr<LocalTokenizer> tokenizer_;
@@ -218,6 +219,24 @@ TEST_P(EveryKind, ChatsThatGrowHaveTheTokensOfTheirWholeTexts) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, testing::ValuesIn(ModelKinds()),
                          [](const auto& info) { return info.param.name; });
+
+// vLLM names an adapter as the model; its tokens are its base's.
+TEST_F(LocalTokenizerTest, AnAdapterHasItsBasesTokensAndAName) {
+  Use(ModelFolder(KindNamed("gpt4")).Load());
+  const std::array<ReplicaNumber, 1> replica{0};
+  directory_.Set(replica, {.models = {{.name = "m"}, {.name = "law", .base = "m"}},
+                           .more = TakesMore::kNothing});
+  const auto ask = [&](const char* model) {
+    return Ask("/v1/completions", ordered_json{{"model", model}, {"prompt", "a word"}}.dump());
+  };
+  const LocalTokenizer::Answer base = ask("m"), adapter = ask("law");
+  ASSERT_NE(base.prompt, nullptr);
+  ASSERT_NE(adapter.prompt, nullptr);
+  EXPECT_EQ(adapter.prompt->AllTokens(), base.prompt->AllTokens());
+  EXPECT_EQ(adapter.prompt->adapter, "law");
+  EXPECT_EQ(base.prompt->adapter, "");
+  EXPECT_EQ(ask("medicine").reason, PromptReason::kNoTokenizer);
+}
 
 // Remembered whole, a text of one stretch bears the name of every text's first stretch.
 TEST_F(LocalTokenizerTest, ATextThatMayNotBeCutIsNoBeginningOfALongerOne) {

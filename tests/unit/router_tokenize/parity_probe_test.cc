@@ -49,6 +49,8 @@ class ParityProbeTest : public testing::Test {
       replicas_.AddListener(&probe_);
       ReplicaConfig config{.id = "r1", .http = engine_.origin()};
       EXPECT_TRUE(replicas_.Add(std::move(config)).ok());
+      replicas_.ApplyModels(*replicas_.Find("r1"),
+                            std::optional(ModelList{.models = {{.name = "m"}, {.name = "other"}}}));
       replicas_.ApplyProbe(*replicas_.at(replicas_.numbers().front()).endpoint, OkStatus(),
                            SteadyClock().Now());
     });
@@ -88,7 +90,7 @@ class ParityProbeTest : public testing::Test {
     for (;;) {
       const http::WireMessage request = peer.ReadMessage();
       if (!request.complete) return;
-      std::string reply = R"({"data":[{"id":"m"},{"id":"other"}]})";
+      std::string reply = "{}";
       if (request.head.starts_with("POST /tokenize ")) {
         const PromptApi api = request.body.find("\"messages\"") == std::string::npos
                                   ? PromptApi::kCompletion

@@ -1,0 +1,72 @@
+#include "router/fleet/model_poller.h"
+
+#include <utility>
+
+#include "router/fleet/engine_models.h"
+
+namespace ember::router {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr size_t kMaxListBytes = 4u << 20;
+constexpr Duration kListTimeout = seconds(2);
+
+}  // namespace
+
+void ModelPoller::OnAdded(const Endpoint& endpoint) {
+  auto watch = std::make_shared<Watch>();
+  watches_[&endpoint] = watch;
+  const auto shared = replicas_.at(endpoint.members.front()).endpoint;
+  replicas_.AwaitModels(*shared);
+  loop_.Spawn(Poll(shared, std::move(watch)));
+}
+
+void ModelPoller::OnStateChanged(const Endpoint& endpoint) {
+  const auto watch = watches_.find(&endpoint);
+  if (watch == watches_.end() || !endpoint.usable()) return;
+  watch->second->due = true;
+  std::exchange(watch->second->wake, std::make_shared<http::Cancellation>())->Cancel();
+}
+
+void ModelPoller::OnRemoved(const Endpoint& endpoint) {
+  const auto watch = watches_.find(&endpoint);
+  if (watch == watches_.end()) return;
+  watch->second->stop.Cancel();
+  watch->second->wake->Cancel();
+  watches_.erase(watch);
+}
+
+asio::awaitable<void> ModelPoller::Poll(std::shared_ptr<Endpoint> endpoint,
+                                        std::shared_ptr<Watch> watch) {
+  while (!watch->stop.cancelled()) {
+    while (endpoint->health.usable() && std::exchange(watch->due, false)) {
+      Result<std::optional<ModelList>> list = co_await Ask(*endpoint, watch->stop);
+      if (watch->stop.cancelled()) co_return;
+      replicas_.ApplyModels(*endpoint, std::move(list));
+    }
+    const auto wake = watch->wake;
+    const Status slept = co_await http::SleepFor(interval_, wake.get());
+    if (slept.ok()) watch->due = true;
+  }
+}
+
+asio::awaitable<Result<std::optional<ModelList>>> ModelPoller::Ask(const Endpoint& endpoint,
+                                                                   http::Cancellation& stop) {
+  http::ExchangeOptions options;
+  options.connect_timeout = kListTimeout;
+  options.deadline = kListTimeout;
+  options.cancellation = &stop;
+  http::UpstreamRequest request{
+      .method = "GET", .target = "/v1/models", .headers = {}, .host = endpoint.config.host};
+  if (!endpoint.config.key.empty()) {
+    request.headers.Add("Authorization", "Bearer " + endpoint.config.key);
+  }
+  const auto reply =
+      co_await pool_.Call(endpoint.config.http, std::move(request), options, kMaxListBytes);
+  if (!reply.ok()) co_return reply.status();
+  if (reply->status >= 500) co_return UnavailableError("/v1/models failed");
+  co_return reply->status == 200 ? ReadEngineModels(reply->body) : std::nullopt;
+}
+
+}  // namespace ember::router

@@ -1,0 +1,128 @@
+// Router's part on whom a request may go to: by its model, its pin, and who was asked already.
+#include <algorithm>
+#include <functional>
+
+#include "router/router.h"
+#include "router/tokenize/request_model.h"
+
+namespace ember::router {
+namespace {
+
+using http::OpenAiError;
+
+static_assert(kMaxPlaces == kMaxReplicas, "places of the queue are members");
+
+// Fleets change, and what was counted for replicas that are gone is of no use.
+constexpr size_t kMaxTurns = 1024;
+constexpr size_t kMaxNamed = 20;       // of the models that exist, in an error
+constexpr size_t kMaxNameShown = 200;  // of what a client wrote
+
+std::string ModelOf(const http::Request& request) {
+  if (request.body.empty()) return "";
+  std::string model = ModelOfForm(request.headers.Get("content-type"), request.body);
+  return model.empty() ? ModelOfJson(request.body) : model;
+}
+
+std::string NamesOf(const ModelDirectory& models) {
+  std::string names;
+  size_t named = 0;
+  for (const auto& [name, entry] : models.entries()) {
+    if (++named > kMaxNamed) return names + ", ...";
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
+}  // namespace
+
+const Policy* Router::DefaultPolicy(const http::Request& request, Routing* routing) const {
+  const auto& by_model = options_.model_policies;
+  if (by_model.empty()) return options_.default_policy;
+  routing->model = ModelOf(request);
+  auto policy = by_model.find(*routing->model);
+  if (policy == by_model.end()) {
+    policy = by_model.find(parts_.replicas->models().BaseOf(*routing->model));
+  }
+  return policy == by_model.end() ? options_.default_policy : policy->second;
+}
+
+std::optional<OpenAiError> Router::FindModel(const http::Request& request, Routing* routing) const {
+  const ReplicaSet& replicas = *parts_.replicas;
+  const ModelDirectory& models = replicas.models();
+  if (!routing->model) {
+    // The tokenizer has walked over the body already. Where no replica lists its models they don't
+    // matter.
+    routing->model = routing->prompt != nullptr ? routing->prompt->model
+                     : models.empty()           ? ""
+                                                : ModelOf(request);
+  }
+  const std::string& model = *routing->model;
+  const std::string& shown = routing->record.model = model.substr(0, kMaxNameShown);
+  const std::string& pin = routing->options.pin;
+  if (!pin.empty()) {
+    const Endpoint* endpoint = replicas.Find(pin);
+    if (endpoint == nullptr || models.MayTake(endpoint->members.front(), model)) return {};
+    return OpenAiError::ForHttpStatus(
+        400, "x-ember-pin: replica \"" + pin + "\" does not serve the model \"" + shown + "\"",
+        "model_not_found");
+  }
+  // While nobody is usable, who may know it can't be asked.
+  if (replicas.TakersOf(model).any() || replicas.usable().none()) return {};
+  return OpenAiError::ForHttpStatus(
+      404, "the model \"" + shown + "\" does not exist; there are: " + NamesOf(models),
+      "model_not_found");
+}
+
+MemberSet Router::Takers(const Routing& routing) const {
+  const std::string& pin = routing.options.pin;
+  if (pin.empty()) return parts_.replicas->TakersOf(routing.model.value_or("")) & ~routing.tried;
+  MemberSet takers;
+  if (const Endpoint* endpoint = parts_.replicas->Find(pin)) {
+    for (const ReplicaNumber n : endpoint->members) takers.set(n);
+  }
+  return takers & ~routing.tried;
+}
+
+bool Router::AnyUsable(const Routing& routing) const {
+  return (Takers(routing) & parts_.replicas->usable()).any();
+}
+
+bool Router::AnyRoom(const Routing& routing) const {
+  const MemberSet takers = Takers(routing);
+  const auto& numbers = parts_.replicas->numbers();
+  return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
+    return takers.test(n) && parts_.replicas->at(n).has_room();
+  });
+}
+
+std::vector<Candidate> Router::Candidates(const Routing& routing) const {
+  std::vector<Candidate> candidates;
+  const MemberSet takers = Takers(routing);
+  const TimePoint now = SteadyClock().Now();
+  for (const ReplicaNumber n : parts_.replicas->numbers()) {
+    const ReplicaSet::Member& m = parts_.replicas->at(n);
+    if (!takers.test(n) || !m.has_room()) continue;
+    parts_.replicas->Describe(n, now);
+    candidates.push_back({.replica = &m.view, .service_ms = m.service_ms, .number = n});
+  }
+  return candidates;
+}
+
+OpenAiError Router::NoneUsable(const Routing& routing) const {
+  const std::string& pin = routing.options.pin;
+  if (!pin.empty()) {
+    return OpenAiError::ForHttpStatus(503, "replica \"" + pin + "\" is not usable now");
+  }
+  const bool others = parts_.replicas->usable().any() && routing.tried.none();
+  return OpenAiError::ForHttpStatus(
+      503, others ? "no replica that serves the model \"" +
+                        routing.model.value_or("").substr(0, kMaxNameShown) + "\" is usable now"
+                  : "no replica is usable now");
+}
+
+uint64_t& Router::TurnOf(const Routing& routing) {
+  if (turns_.size() >= kMaxTurns) turns_.clear();
+  return turns_[{routing.options.policy, std::hash<MemberSet>()(Takers(routing))}];
+}
+
+}  // namespace ember::router

@@ -1,0 +1,65 @@
+#include "router/tokenize/request_model.h"
+
+#include "client/http/headers.h"
+#include "router/tokenize/json_cursor.h"
+
+namespace ember::router {
+namespace {
+
+constexpr size_t kMaxModel = 1024;
+constexpr size_t kMaxParts = 64;
+constexpr size_t kMaxPartHead = 4096;
+constexpr size_t kMaxBoundary = 70;  // RFC 2046
+
+// Of `boundary=NAME` or `boundary="NAME"`; "" when there is none.
+std::string_view BoundaryOf(std::string_view content_type) {
+  constexpr std::string_view kForm = "multipart/form-data";
+  if (!http::EqualNoCase(content_type.substr(0, kForm.size()), kForm)) return "";
+  constexpr std::string_view kName = "boundary=";
+  for (size_t at = kForm.size(); at + kName.size() < content_type.size(); ++at) {
+    if (!http::EqualNoCase(content_type.substr(at, kName.size()), kName)) continue;
+    std::string_view rest = content_type.substr(at + kName.size());
+    if (!rest.starts_with('"')) return rest.substr(0, rest.find_first_of("; \t"));
+    rest.remove_prefix(1);
+    return rest.substr(0, rest.find('"'));
+  }
+  return "";
+}
+
+// Of a part's head.
+bool IsOfModel(std::string_view head) {
+  return head.find("; name=\"model\"") != head.npos || head.find(";name=\"model\"") != head.npos;
+}
+
+}  // namespace
+
+std::string ModelOfJson(std::string_view body) {
+  std::string model;
+  JsonCursor json(body);
+  json.Object([&](std::string_view key) {
+    if (key != "model") return json.SkipValue();
+    std::string_view raw;
+    if (json.TakeString(&raw) && raw.size() <= kMaxModel && !Unescape(raw, &model)) model.clear();
+    return false;  // enough
+  });
+  return model;
+}
+
+std::string ModelOfForm(std::string_view content_type, std::string_view body) {
+  const std::string_view boundary = BoundaryOf(content_type);
+  if (boundary.empty() || boundary.size() > kMaxBoundary) return "";
+  const std::string delimiter = "--" + std::string(boundary);
+  for (size_t part = 0; part < kMaxParts; ++part) {
+    const size_t begin = body.find(delimiter);
+    if (begin == body.npos) return "";
+    body.remove_prefix(begin + delimiter.size());
+    const size_t head = body.substr(0, kMaxPartHead).find("\r\n\r\n");
+    if (head == body.npos || !IsOfModel(body.substr(0, head))) continue;
+    body.remove_prefix(head + 4);
+    const size_t end = body.substr(0, kMaxModel + 1).find("\r\n");
+    return end == body.npos ? "" : std::string(body.substr(0, end));
+  }
+  return "";
+}
+
+}  // namespace ember::router

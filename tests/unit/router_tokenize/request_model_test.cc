@@ -1,0 +1,53 @@
+// The model that a body names, whatever else is in it.
+#include "router/tokenize/request_model.h"
+
+#include <gtest/gtest.h>
+
+namespace ember::router {
+namespace {
+
+TEST(RequestModel, OfAJsonObjectWhereverItStands) {
+  EXPECT_EQ(ModelOfJson(R"({"model":"a","messages":[]})"), "a");
+  EXPECT_EQ(ModelOfJson(R"( { "messages" : [ {"model":"inner"} ] , "model" : "a\/b\u0021" } )"),
+            "a/b!");
+  EXPECT_EQ(ModelOfJson("{\"prompt\":\"" + std::string(5u << 20, 'x') + "\",\"model\":\"late\"}"),
+            "late");
+  EXPECT_EQ(ModelOfJson(R"({"model":")" + std::string(1024, 'm') + "\"}").size(), 1024u);
+  for (const std::string& none :
+       {std::string(), std::string("{"), std::string("[]"), std::string(R"({"model":7})"),
+        std::string(R"({"model":null,"n":1})"), std::string(R"({"a":"\"model\":\"x\""})"),
+        std::string(R"("model")"), std::string(R"({"model":"unended)"),
+        std::string(R"({"model":"\q"})"), std::string(R"({"a":{"model":"inner"}})"),
+        R"({"model":")" + std::string(1025, 'm') + "\"}", std::string(2000, '[')}) {
+    EXPECT_EQ(ModelOfJson(none), "") << none.substr(0, 40);
+  }
+}
+
+// As audio is sent.
+TEST(RequestModel, OfAForm) {
+  const std::string file =
+      "--b b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"model\"\r\n\r\n"
+      "; name=\"model\"\r\n\r\nno\r\n--b\r\n";
+  const std::string model =
+      "--b b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nwhisper\r\n";
+  const std::string type = "multipart/form-data; charset=utf-8; boundary=\"b b\"";
+  EXPECT_EQ(ModelOfForm(type, model + file + "--b b--\r\n"), "whisper");
+  EXPECT_EQ(ModelOfForm(type, file + model + "--b b--\r\n"), "whisper");
+  EXPECT_EQ(ModelOfForm("Multipart/Form-Data;boundary=x;a=b",
+                        "--x\r\nA: b; name=\"model\"\r\n\r\n"
+                        "m\r\n--x--"),
+            "m");
+  EXPECT_EQ(ModelOfForm(type, file + "--b b--\r\n"), "");
+  EXPECT_EQ(ModelOfForm("multipart/form-data", model), "") << "no boundary";
+  EXPECT_EQ(ModelOfForm("multipart/form-data; boundary=" + std::string(71, 'x'), model), "");
+  EXPECT_EQ(ModelOfForm("application/json", model), "");
+  for (size_t cut = 0; cut < model.size(); ++cut) {
+    EXPECT_EQ(ModelOfForm(type, model.substr(0, cut)), "") << cut;
+  }
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "--b b\r\nX: y\r\n\r\nz\r\n";
+  EXPECT_EQ(ModelOfForm(type, many + model), "") << "looked for among the first parts only";
+}
+
+}  // namespace
+}  // namespace ember::router
