@@ -65,6 +65,8 @@ struct Replica {
 struct PrefixMatch {
   uint32_t device_tokens = 0;    // in the replica's own memory
   uint32_t any_tier_tokens = 0;  // its host memory and disk counted as well; less: no such tiers
+  // In the store under the names that it uses; nothing: as much as PolicyInput says.
+  std::optional<uint32_t> store_tokens{};
 };
 
 enum class Route : uint8_t { kLocal, kRemote, kRecompute };

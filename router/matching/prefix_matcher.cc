@@ -82,7 +82,9 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
     bool stored;  // the stores use the same names
   };
   std::vector<Space> spaces;  // each looked up once: in most fleets there is one
-  for (Candidate& c : *candidates) {
+  std::vector<const std::vector<BlockHash>*> chain_of(candidates->size());
+  for (size_t i = 0; i < candidates->size(); ++i) {
+    Candidate& c = candidates->at(i);
     ReplicaSet::Member& member = replicas_.at(c.number);
     const bool by_events = NamingOf(member, prompt) == Naming::kEvents;
     // What was presumed under our own names would stay for ever: no event takes it away.
@@ -95,6 +97,8 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
     }
     if (by_events) continue;
     const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
+    chain_of[i] = &chain;
+    if (NamingOf(member, prompt) == Naming::kAgent) c.match.store_tokens = 0;
     const bool known = std::any_of(spaces.begin(), spaces.end(),
                                    [&](const Space& s) { return s.chain == &chain; });
     if (known || chain.empty()) continue;
@@ -112,8 +116,11 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
       c->match.any_tier_tokens = TokensOf(held.any_tier_blocks, space.tokens_per_block, prompt);
     }
     if (!space.stored || !scope.stores || !scope.replicas) continue;
-    input->store_tokens = std::max<uint64_t>(
-        input->store_tokens, TokensOf(found.store_blocks, space.tokens_per_block, prompt));
+    const uint32_t stored = TokensOf(found.store_blocks, space.tokens_per_block, prompt);
+    input->store_tokens = std::max<uint64_t>(input->store_tokens, stored);
+    for (size_t i = 0; i < candidates->size(); ++i) {
+      if (chain_of[i] == space.chain) candidates->at(i).match.store_tokens = stored;
+    }
   }
   if (events_ == nullptr || !scope.replicas) return;
   for (const GroupMatch& held : events_->Match(prompt, candidate_holders)) {

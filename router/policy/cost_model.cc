@@ -107,7 +107,8 @@ void CostModel::ChooseLoad(const Candidate& candidate, const PrefillModel& prefi
   };
   const uint64_t device = held(candidate.match.device_tokens);
   const uint64_t tiers = std::max(device, held(candidate.match.any_tier_tokens));
-  const uint64_t stored = r.load_tokens_per_ms > 0 ? std::min(input_.store_tokens, usable) : 0;
+  const uint64_t in_store = candidate.match.store_tokens.value_or(input_.store_tokens);
+  const uint64_t stored = r.load_tokens_per_ms > 0 ? std::min(in_store, usable) : 0;
   const double copy = r.copy_tokens_per_ms > 0 ? r.copy_tokens_per_ms : kDefaultCopyTokensPerMs;
   const double tail =
       std::min(r.load_tail_tokens_per_ms > 0 ? r.load_tail_tokens_per_ms : r.load_tokens_per_ms,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <numeric>
 
 namespace ember::router {
@@ -36,9 +37,15 @@ class PrefixMatcherTest : public testing::Test {
     input = {};
     matcher.Match(prompt, scope, &candidates, &input);
     std::vector<uint32_t> held;
-    for (const Candidate& c : candidates) held.push_back(c.match.device_tokens);
+    stored.clear();
+    for (const Candidate& c : candidates) {
+      held.push_back(c.match.device_tokens);
+      stored.push_back(c.match.store_tokens.value_or(input.store_tokens));
+    }
     return held;
   }
+  // For each replica, of what Held was asked last.
+  const std::vector<uint32_t>& Stored() const { return stored; }
 
   void GiveAgent(ReplicaNumber n, const NamespaceRoot& root, const TokenizedPrompt& holds) {
     AgentSnapshot snapshot{.replica_id = "a",
@@ -62,6 +69,7 @@ class PrefixMatcherTest : public testing::Test {
   SystemRandom random;
   PrefixMatcher matcher{replicas, index, random, nullptr};
   PolicyInput input;
+  std::vector<uint32_t> stored;
 };
 
 using Tokens = std::vector<uint32_t>;
@@ -135,6 +143,27 @@ TEST_F(PrefixMatcherTest, AFleetOfBothKindsIsMatchedInBothNamings) {
   matcher.Presume(1, Prompt(0, 640));
   GiveAgent(0, RootOf({.engine = "llama.cpp"}), Prompt(0, 320));
   EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{320, 640}));
+}
+
+// A fleet that is upgraded half: equal tokens, and neither memory nor store in common.
+TEST_F(PrefixMatcherTest, AnotherFormatLayoutOrShardSharesNothing) {  // B5, B8, B9, B10
+  const KvNamespace base{.engine = "vllm"};
+  for (const auto& change : std::vector<std::function<void(KvNamespace&)>>{
+           [](KvNamespace& ns) { ns.layout.key_type = "q8_0"; },
+           [](KvNamespace& ns) { ns.weights_digest[0] = std::byte{1}; },
+           [](KvNamespace& ns) { ns.adapter_digest[0] = std::byte{1}; },
+           [](KvNamespace& ns) { ns.layout.order = "v2"; },
+           [](KvNamespace& ns) { ns.engine_version = "2"; },
+           [](KvNamespace& ns) { ns.layout.rank_count = 16; }}) {
+    KvNamespace other = base;
+    change(other);
+    GiveAgent(0, RootOf(base), Prompt(0, 640));
+    GiveAgent(1, RootOf(other), Prompt(5000, 640));
+    EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{640, 0}));
+    EXPECT_EQ(Stored(), (Tokens{640, 0}));
+    EXPECT_EQ(Held(Prompt(5000, 1000)), (Tokens{0, 640}));
+    EXPECT_EQ(Stored(), (Tokens{0, 640}));
+  }
 }
 
 TEST_F(PrefixMatcherTest, WithoutASeedOnlyTheAgentsOwnAnswerNamesBlocks) {
