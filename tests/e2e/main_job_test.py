@@ -66,6 +66,35 @@ class StreamTest(WithRouter):
 
 
 @needs(*PROGRAMS)
+class PredictionTest(WithRouter):
+    def test_the_engine_finds_what_was_predicted_to_within_a_block(self):  # D33
+        """Whatever the engine's own template is fed."""
+        self.start_all()
+        tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+        text = "The keeper wrote down the weather of each day, and who came by. " * 16
+
+        def ask(messages, extra):
+            body = {"messages": messages, "max_tokens": 2, "temperature": 0, **extra}
+            reply = self.ask(body, {"x-ember-request-id": f"d33-{len(asked)}"}, pin="a")
+            self.assertEqual(reply.status, 200, reply.body)
+            asked.append(reply)
+            explained = call(self.c.ports["router"], "GET", f"/admin/explain?id=d33-{len(asked) - 1}").json["requests"][0]
+            predicted = next(c["device_tokens"] for c in explained["attempts"][-1]["candidates"] if c["replica"] == "a")
+            return reply.json["timings"]["cache_n"], predicted
+
+        asked = []
+        for head, extra in (([{"role": "system", "content": text}], {}),
+                            ([{"role": "user", "content": "灯台 и маяк ☃ " * 40}], {}),
+                            ([{"role": "user", "content": [{"type": "text", "text": text + "Tools?"}]}], {"tools": [tool]})):
+            with self.subTest(head=head[0]["role"], extra=list(extra)):
+                messages = [*head, {"role": "user", "content": "First?"}]
+                ask(messages, extra)
+                found, predicted = ask([*messages, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Then?"}], extra)
+                self.assertGreater(predicted, 0)
+                self.assertLessEqual(abs(found - predicted), 64)
+
+
+@needs(*PROGRAMS)
 class FailureTest(WithRouter):
     def test_a_store_node_killed_under_load_fails_no_request(self):
         self.start_all()

@@ -148,6 +148,17 @@ class Architecture(unittest.TestCase):
                 bad.append(f"{relative(path)}: using namespace")
         self.assertEqual(bad, [])
 
+    def test_the_tests_that_the_table_of_faults_names_exist(self):
+        tests = [p for p in SOURCES if p.is_relative_to(ROOT / "tests")]
+        known = {f"{suite}.{name}" for p in tests if p.suffix == ".cc"
+                 for suite, name in re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", p.read_text(), re.M)}
+        known |= {f"{p.name}::{name}" for p in tests if p.suffix == ".py" for name in re.findall(r"^    def (test_\w+)", p.read_text(), re.M)}
+        known |= {p.stem for p in tests if p.parent.name == "fuzz"}
+        table = (ROOT / "tests/unit/README.md").read_text().partition("| row |")[2]
+        named = re.findall(r"`([\w.:]+)`", table)
+        self.assertGreater(len(named), 100)
+        self.assertEqual(sorted(set(named) - known), [])
+
     def test_formatting(self):
         result = subprocess.run(["clang-format-16", "--dry-run", "-Werror", *map(str, CODE)], capture_output=True, text=True)
         files = sorted({line.split(":")[0] for line in result.stderr.splitlines() if ": error:" in line})
