@@ -32,6 +32,13 @@ struct PrefillModel {
   }
 };
 
+// What a prefill model rests on.
+enum class PrefillBasis : uint8_t {
+  kNone,    // nothing: it is a guess
+  kLittle,  // few replies, none lately, or none that showed where its prefill ended
+  kEnough,  // replies of the last minute, or the replica's own word
+};
+
 // A replica's prefix cache as a whole, as far as it is known.
 struct ReplicaCache {
   uint64_t capacity_tokens = 0;    // 0: unknown, and then taken to be without end
@@ -49,7 +56,7 @@ struct Replica {
   double weight = 1;  // of its strength beside the others', for policies that know no rates
   ReplicaLoad load;
   PrefillModel prefill;
-  bool prefill_known = false;          // false: `prefill` is a guess, and the others' is better
+  PrefillBasis prefill_basis = PrefillBasis::kNone;  // less than others have: theirs is better
   double load_tokens_per_ms = 0;       // measured store-to-engine rate; 0 = cannot load
   double load_tail_tokens_per_ms = 0;  // of the slowest tenth of loads; 0: unknown
   double copy_tokens_per_ms = 0;       // from its own host memory or disk; 0: unknown

@@ -95,15 +95,26 @@ double MedianOf(std::vector<double> values) {
 
 void PrefillFit::Observe(uint64_t new_tokens, uint64_t cached_tokens, double milliseconds) {
   if (new_tokens == 0 || !(milliseconds > 0) || !std::isfinite(milliseconds)) return;
+  ++observed_;
+  Keep(new_tokens, cached_tokens, milliseconds);
+}
+
+void PrefillFit::ObserveBound(uint64_t new_tokens, uint64_t cached_tokens, double milliseconds) {
+  if (new_tokens == 0 || !(milliseconds > 0)) return;
+  if (model_.PredictMs(new_tokens, cached_tokens) <= milliseconds) return;
+  Keep(new_tokens, cached_tokens, milliseconds);
+}
+
+void PrefillFit::Keep(uint64_t new_tokens, uint64_t cached_tokens, double milliseconds) {
   const auto n = static_cast<double>(new_tokens);
   const Reply reply{n, n * (static_cast<double>(cached_tokens) + n / 2), milliseconds};
   if (replies_.size() < kWindow) {
     replies_.push_back(reply);
   } else {
-    replies_[observed_ % kWindow] = reply;
+    replies_[kept_ % kWindow] = reply;
   }
-  ++observed_;
-  if (observed_ <= 2 * kEvery || observed_ % kEvery == 0) Fit();
+  ++kept_;
+  if (kept_ <= 2 * kEvery || kept_ % kEvery == 0) Fit();
 }
 
 void PrefillFit::Fit() {

@@ -22,6 +22,10 @@ class PrefillFit {
   void Observe(uint64_t new_tokens, uint64_t cached_tokens, double milliseconds);
   // The default of PrefillModel until anything was seen.
   const PrefillModel& model() const { return model_; }
+  // The prefill took at most so long. Tells something only where the model says more.
+  void ObserveBound(uint64_t new_tokens, uint64_t cached_tokens, double milliseconds);
+  // Something was seen at all.
+  bool begun() const { return !replies_.empty(); }
   // Enough was seen to prefer it to what other engines do.
   bool known() const { return observed_ >= kEnough; }
 
@@ -36,10 +40,12 @@ class PrefillFit {
     double ms;
   };
 
+  void Keep(uint64_t new_tokens, uint64_t cached_tokens, double milliseconds);
   void Fit();
 
   std::vector<Reply> replies_;  // the newest, in no order
-  uint64_t observed_ = 0;
+  uint64_t observed_ = 0;       // bounds not counted
+  uint64_t kept_ = 0;           // bounds counted
   PrefillModel model_;
 };
 

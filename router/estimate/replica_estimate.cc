@@ -15,6 +15,10 @@ constexpr uint64_t kMinLoadedTokens = 64;
 // A report can contain a request that was sent this long before it arrived.
 constexpr Duration kReportDelay = milliseconds(20);
 
+// Older replies say less of a replica than what others do now: one that seemed slow once, and is
+// therefore sent nothing, would seem so for ever.
+constexpr Duration kFresh = seconds(60);
+
 }  // namespace
 
 ReplicaEstimate::FlightNumber ReplicaEstimate::OnSent(double expected_ms, TimePoint now) {
@@ -29,18 +33,29 @@ TimePoint ReplicaEstimate::ServedSince(const Flight& flight) const {
 }
 
 void ReplicaEstimate::OnFirstToken(FlightNumber number, TimePoint now) {
-  Flights::node_type node = waiting_.extract(number);
-  if (node.empty()) return;
-  Flight& flight = node.mapped();
-  flight.prefill_ms = ToMilliseconds(now - ServedSince(flight));
+  const auto it = waiting_.find(number);
+  if (it == waiting_.end()) return;
+  Answers(number, ToMilliseconds(now - ServedSince(it->second)), false);
   last_first_token_ = std::max(last_first_token_, now);
+}
+
+void ReplicaEstimate::OnWholeReply(FlightNumber number, TimePoint now) {
+  const auto it = waiting_.find(number);
+  if (it != waiting_.end()) Answers(number, ToMilliseconds(now - it->second.sent), true);
+}
+
+void ReplicaEstimate::Answers(FlightNumber number, double prefill_ms, bool whole) {
+  Flights::node_type node = waiting_.extract(number);
+  Flight& flight = node.mapped();
+  flight.prefill_ms = prefill_ms;
+  flight.whole = whole;
   waiting_ms_ = waiting_.empty() ? 0 : waiting_ms_ - flight.expected_ms;
   answering_.insert(std::move(node));
 }
 
 void ReplicaEstimate::OnReply(FlightNumber number, const ReplyTokens& tokens, TimePoint now) {
   const auto it = answering_.find(number);
-  if (it != answering_.end()) Learn(tokens, it->second.prefill_ms, now);
+  if (it != answering_.end()) Learn(it->second, tokens, now);
 }
 
 void ReplicaEstimate::OnEnd(FlightNumber number) {
@@ -50,9 +65,8 @@ void ReplicaEstimate::OnEnd(FlightNumber number) {
   answering_.erase(number);
 }
 
-void ReplicaEstimate::Learn(const ReplyTokens& tokens, double prefill_ms, TimePoint now) {
+void ReplicaEstimate::Learn(const Flight& flight, const ReplyTokens& tokens, TimePoint now) {
   if (tokens.prompt == 0 || tokens.cached >= tokens.prompt || tokens.loaded > tokens.cached) return;
-  const uint64_t computed = tokens.prompt - tokens.cached;
   prompt_tokens_.Add(static_cast<double>(tokens.prompt), now);
   cached_tokens_.Add(static_cast<double>(tokens.cached), now);
   if (tokens.predicted > 0 && tokens.loaded == 0) {
@@ -61,13 +75,26 @@ void ReplicaEstimate::Learn(const ReplyTokens& tokens, double prefill_ms, TimePo
     if (std::abs(error) <= kMaxBeyondTokens) beyond_tokens_ += kNewestWeight * error;
     beyond_tokens_ = std::clamp(beyond_tokens_, 0.0, kMaxBeyondTokens);
   }
+  LearnPrefill(flight, tokens, now);
+}
+
+void ReplicaEstimate::LearnPrefill(const Flight& flight, const ReplyTokens& tokens, TimePoint now) {
+  const uint64_t computed = tokens.prompt - tokens.cached;
   if (tokens.loaded == 0) {
-    prefill_.Observe(computed, tokens.cached, prefill_ms);
+    double ms = flight.prefill_ms;
+    if (flight.whole) {
+      prefill_.ObserveBound(computed, tokens.cached, ms);
+      ms = std::min(ms, prefill_.model().PredictMs(computed, tokens.cached));
+    } else {
+      prefill_.Observe(computed, tokens.cached, ms);
+      prefill_seen_ = now;
+    }
     typical_prefill_ms_ +=
-        (typical_prefill_ms_ == 0 ? 1 : kNewestWeight) * (prefill_ms - typical_prefill_ms_);
+        (typical_prefill_ms_ == 0 ? 1 : kNewestWeight) * (ms - typical_prefill_ms_);
     return;
   }
-  const double load_ms = prefill_ms - prefill_.model().PredictMs(computed, tokens.cached);
+  if (flight.whole) return;
+  const double load_ms = flight.prefill_ms - prefill_.model().PredictMs(computed, tokens.cached);
   if (tokens.loaded < kMinLoadedTokens || !prefill_.known() || load_ms <= 0) return;
   loads_.Add(load_ms / static_cast<double>(tokens.loaded));
   load_tokens_per_ms_ = 1 / loads_.Quantile(0.5);
@@ -99,7 +126,10 @@ double ReplicaEstimate::BacklogMs(TimePoint now) const {
 void ReplicaEstimate::Describe(TimePoint now, Told told, Replica* view) const {
   if (!told.prefill) {
     view->prefill = prefill_.model();
-    view->prefill_known = prefill_.known();
+    view->prefill_basis = !prefill_.begun() ? PrefillBasis::kNone
+                          : prefill_.known() && now - prefill_seen_ < kFresh
+                              ? PrefillBasis::kEnough
+                              : PrefillBasis::kLittle;
   }
   if (load_tokens_per_ms_ > 0) {
     if (!told.load_rate) view->load_tokens_per_ms = load_tokens_per_ms_;

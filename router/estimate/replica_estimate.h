@@ -35,7 +35,9 @@ class ReplicaEstimate {
   FlightNumber OnSent(double expected_ms, TimePoint now);
   // The first byte of its reply's body came. Once a flight; after OnEnd ignored.
   void OnFirstToken(FlightNumber flight, TimePoint now);
-  // The reply has ended and said this. After OnFirstToken and before OnEnd, else ignored.
+  // The reply came as a whole: its prefill ended at some time before. Instead of OnFirstToken.
+  void OnWholeReply(FlightNumber flight, TimePoint now);
+  // The reply has ended and said this. After one of these and before OnEnd, else ignored.
   void OnReply(FlightNumber flight, const ReplyTokens& tokens, TimePoint now);
   // The reply ended, or never came. Once a flight.
   void OnEnd(FlightNumber flight);
@@ -63,12 +65,15 @@ class ReplicaEstimate {
     TimePoint sent;
     double expected_ms = 0;
     double prefill_ms = 0;  // measured, once the first token came
+    bool whole = false;     // and is no more than a bound
   };
   using Flights = std::map<FlightNumber, Flight>;  // in the order in which they were sent
 
   // Since when the replica has computed nothing but this flight, if it is the oldest that waits.
   TimePoint ServedSince(const Flight& flight) const;
-  void Learn(const ReplyTokens& tokens, double prefill_ms, TimePoint now);
+  void Answers(FlightNumber flight, double prefill_ms, bool whole);
+  void Learn(const Flight& flight, const ReplyTokens& tokens, TimePoint now);
+  void LearnPrefill(const Flight& flight, const ReplyTokens& tokens, TimePoint now);
 
   Flights waiting_;        // for their first token
   Flights answering_;      // have it
@@ -78,6 +83,7 @@ class ReplicaEstimate {
   TimePoint reported_;
   FlightNumber next_ = 1;
   PrefillFit prefill_;
+  TimePoint prefill_seen_;              // when a reply last showed it
   QuantileWindow loads_{64};            // ms a token
   double load_tokens_per_ms_ = 0;       // the median of loads_; 0: there are none
   double load_tail_tokens_per_ms_ = 0;  // its slowest tenth

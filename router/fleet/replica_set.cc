@@ -94,12 +94,19 @@ ReplicaSet::Flight& ReplicaSet::Flight::operator=(Flight&& other) noexcept {
   return *this;
 }
 
-void ReplicaSet::Flight::PrefillDone(bool streamed, TimePoint now) {
+void ReplicaSet::Flight::PrefillDone(Answer answer, TimePoint now) {
   if (set_ == nullptr) return;
   ReplicaEstimate& estimate = set_->at(replica_).estimate;
   Member::Flight& flight = *set_->FlightOf(replica_, number_);
   flight.prefill_tokens = 0;
-  streamed ? estimate.OnFirstToken(flight.estimated, now) : estimate.OnEnd(flight.estimated);
+  switch (answer) {
+    case Answer::kStream:
+      return estimate.OnFirstToken(flight.estimated, now);
+    case Answer::kWhole:
+      return estimate.OnWholeReply(flight.estimated, now);
+    case Answer::kNone:
+      return estimate.OnEnd(flight.estimated);
+  }
 }
 
 void ReplicaSet::Flight::Learn(const ReplyTokens& tokens, TimePoint now) {
@@ -267,7 +274,7 @@ void ReplicaSet::ApplyReport(ReplicaNumber replica, const AgentReport& report, T
   m.agent_has_fit = report.prefill.linear_ms != PrefillModel().linear_ms;
   if (m.agent_has_fit) {
     m.view.prefill = report.prefill;
-    m.view.prefill_known = true;
+    m.view.prefill_basis = PrefillBasis::kEnough;
   }
   m.view.load_tokens_per_ms = report.load_tokens_per_ms;
   auto it = m.flights.lower_bound(m.first_unreported);

@@ -76,6 +76,10 @@ class ReplicaSet {
     uint64_t first_unreported = 0;       // flights before this number are part of the report
   };
 
+  // What a reply that begins tells of its prefill: that it ended just now, some time ago, or
+  // nothing.
+  enum class Answer : uint8_t { kStream, kWhole, kNone };
+
   // One request under way at one member; ends when destroyed. Move-only.
   class [[nodiscard]] Flight {
    public:
@@ -83,9 +87,8 @@ class ReplicaSet {
     Flight(Flight&& other) noexcept { *this = std::move(other); }
     Flight& operator=(Flight&& other) noexcept;
     ~Flight() { End(); }
-    // The first token came: its prefill is no longer ahead of anybody.
-    // `streamed`: this is its moment; a whole reply comes later than its first token.
-    void PrefillDone(bool streamed, TimePoint now);
+    // The reply begins: its prefill is no longer ahead of anybody.
+    void PrefillDone(Answer answer, TimePoint now);
     // The reply has ended, and its engine counted this.
     void Learn(const ReplyTokens& tokens, TimePoint now);
 

@@ -122,7 +122,11 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     return !(attempt.may_retry && head.status == 503);
   };
   relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome& so_far) {
-    attempt.flight->PrefillDone(event_stream && head.status == 200, Now());
+    using Answer = ReplicaSet::Answer;
+    attempt.flight->PrefillDone(head.status != 200 ? Answer::kNone
+                                : event_stream     ? Answer::kStream
+                                                   : Answer::kWhole,
+                                Now());
     result.relay.status = head.status;
     result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
     result.route = KnownRoute(head.headers.Get("x-ember-route"));

@@ -63,7 +63,11 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
     mean_churn_ += c.replica->cache.churn_tokens_per_ms;
     requests_per_ms += c.replica->requests_per_ms;
     wait_ms += QueueMs(c) + c.replica->typical_prefill_ms;
-    if (c.replica->prefill_known) known.push_back(&c.replica->prefill);
+    best_basis_ = std::max(best_basis_, c.replica->prefill_basis);
+  }
+  for (const Candidate& c : input.candidates) {
+    const PrefillBasis basis = c.replica->prefill_basis;
+    if (basis == best_basis_ && basis != PrefillBasis::kNone) known.push_back(&c.replica->prefill);
   }
   const auto n = static_cast<double>(input.candidates.size());
   mean_churn_ /= n;
@@ -81,11 +85,12 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
 
 CandidateCost CostModel::Of(const Candidate& candidate) const {
   const Replica& r = *candidate.replica;
-  const PrefillModel& prefill = r.prefill_known || !typical_ ? r.prefill : *typical_;
+  const bool unknown = r.prefill_basis < best_basis_;
+  const PrefillModel& prefill = unknown ? *typical_ : r.prefill;
   CandidateCost cost{.replica = r.id, .rank = r.rank, .queue_ms = QueueMs(candidate)};
   ChooseLoad(candidate, prefill, &cost);
   AddDisplacement(r, prefill, &cost);
-  if (!r.prefill_known && typical_) cost.exploration_ms += kLearningWorth * cost.prefill_ms;
+  if (unknown) cost.exploration_ms += kLearningWorth * cost.prefill_ms;
   cost.crowding_ms = behind_ * (cost.prefill_ms + cost.displacement_ms - cost.exploration_ms);
   cost.ttft_ms = cost.queue_ms + cost.load_ms + cost.prefill_ms;
   cost.total_ms =

@@ -35,7 +35,8 @@ class CostModel {
                        CandidateCost* cost) const;
 
   const PolicyInput& input_;
-  std::optional<PrefillModel> typical_;  // of the candidates whose own is known
+  PrefillBasis best_basis_ = PrefillBasis::kNone;
+  std::optional<PrefillModel> typical_;  // of the candidates of that basis, unless it is none
   double mean_churn_ = 0;
   double behind_ = 0;            // requests that will wait for what is computed now
   uint64_t longest_tokens_ = 0;  // of the candidates' matches

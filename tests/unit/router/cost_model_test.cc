@@ -141,7 +141,7 @@ TEST(CostModel, AReplicaOfUnknownSpeedIsTakenForATypicalOneAndTriedUntilItIsKnow
   PolicyFixture f;
   for (const char* id : {"r1", "r2", "r3"}) f.Add(id);
   auto* r1 = const_cast<Replica*>(f.at(0).replica);
-  r1->prefill_known = false;
+  r1->prefill_basis = PrefillBasis::kLittle;
   r1->prefill.linear_ms = 100;
   const PolicyInput input = f.Prompt(1000);
   EXPECT_EQ(CostAt(f, 0, input).ttft_ms, 5000);
@@ -150,8 +150,21 @@ TEST(CostModel, AReplicaOfUnknownSpeedIsTakenForATypicalOneAndTriedUntilItIsKnow
   r1->backlog_ms = 5000;
   EXPECT_NE(FindPolicy("cache_aware")->Decide(input).replica, "r1");
   r1->backlog_ms = 0;
-  r1->prefill_known = true;
+  r1->prefill_basis = PrefillBasis::kEnough;
   EXPECT_NE(FindPolicy("cache_aware")->Decide(input).replica, "r1");
+}
+
+TEST(CostModel, AGuessIsNeverComparedWithAMeasurement) {
+  // One replica has answered a little, fifty times as fast as everybody is guessed to be.
+  PolicyFixture f;
+  Replica& answered = f.Add("answered");
+  Replica& silent = f.Add("silent");
+  answered.prefill = {.linear_ms = 0.1};
+  answered.prefill_basis = PrefillBasis::kLittle;
+  silent.prefill_basis = PrefillBasis::kNone;
+  EXPECT_EQ(CostAt(f, 1, f.Prompt(1000)).ttft_ms, 100);
+  answered.backlog_ms = 200;
+  EXPECT_EQ(FindPolicy("cache_aware")->Decide(f.Prompt(1000)).replica, "silent");
 }
 
 TEST(CostModel, InACrowdWorkCostsMoreThanWaiting) {

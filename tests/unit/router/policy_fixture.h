@@ -16,7 +16,7 @@ class PolicyFixture {
     r.id = id;
     r.healthy = true;
     r.prefill.linear_ms = 5;
-    r.prefill_known = true;
+    r.prefill_basis = PrefillBasis::kEnough;
     r.load.slots_total = 2;
     r.tokens_per_block = 16;
     candidates_.push_back({.replica = &r});

@@ -49,8 +49,8 @@ TEST(ReplicaSet, PrefillIsNoLongerAheadOfOthersOnceTheFirstTokenCame) {
   Set set(1);
   auto a = set.Start(0, 100, 500, AtMs(0));
   EXPECT_EQ(set.at(0).estimate.BacklogMs(AtMs(0)), 500);
-  a.PrefillDone(true, AtMs(20));
-  a.PrefillDone(true, AtMs(20));
+  a.PrefillDone(ReplicaSet::Answer::kStream, AtMs(20));
+  a.PrefillDone(ReplicaSet::Answer::kStream, AtMs(20));
   EXPECT_EQ(set.at(0).estimate.BacklogMs(AtMs(20)), 0);
   EXPECT_EQ(set.at(0).view.in_flight, 1u);
 }
@@ -65,7 +65,7 @@ TEST(ReplicaSet, WhatAnAgentReportsAsPendingIsOthersOnlyAsFarAsItIsNotOurs) {
   set.ApplyReport(0, Report(2, 1100), AtMs(100));
   EXPECT_EQ(backlog_ms(100), 400 + 550 * 5) << "half of them are another's";
   EXPECT_EQ(backlog_ms(200), 300 + 550 * 5 - 100) << "it is served meanwhile";
-  a.PrefillDone(true, AtMs(500));
+  a.PrefillDone(ReplicaSet::Answer::kStream, AtMs(500));
   set.ApplyReport(0, Report(3, 300), AtMs(500));
   EXPECT_EQ(backlog_ms(500), 200 * 5);
   set.ApplyLost(0);
@@ -190,7 +190,7 @@ TEST(ReplicaSet, ANumberIsNotGivenAgainBeforeItsLastRequestEnded) {
   EXPECT_EQ(diary.Take(), (Notes{"r1 gone", "r1 removed"}));
   ASSERT_TRUE(set.Add({.id = "r1"}).ok()) << "the id is free at once";
   EXPECT_EQ(set.Find("r1")->members, std::vector<ReplicaNumber>{2});
-  flight.PrefillDone(true, AtMs(20));
+  flight.PrefillDone(ReplicaSet::Answer::kStream, AtMs(20));
   flight = {};
   EXPECT_EQ(diary.Take(), (Notes{"r1 added", "r1 freed"}));
   ASSERT_TRUE(set.Add({.id = "r3"}).ok());
@@ -276,22 +276,29 @@ TEST(ReplicaSet, ComingAndGoingLeavesNothingBehind) {
   EXPECT_EQ(set.Find("y")->members, std::vector<ReplicaNumber>{1});
 }
 
-TEST(ReplicaSet, StreamsTeachThePrefillAndWholeRepliesDoNot) {
+TEST(ReplicaSet, StreamsTeachThePrefillAndWholeRepliesABound) {
   ReplicaSet set{HealthOptions{}};
   ASSERT_TRUE(set.Add(*ReplicaConfig::Parse("x,http=127.0.0.1:1")).ok());
-  const auto reply = [&](bool streamed, int at, int took) {
+  using Answer = ReplicaSet::Answer;
+  const auto reply = [&](Answer answer, int at, int took) {
     auto flight = set.Start(0, 1000, 300, AtMs(at));
     set.Describe(0, AtMs(at));
     EXPECT_EQ(set.at(0).view.backlog_ms, 300);
-    flight.PrefillDone(streamed, AtMs(at + took));
+    flight.PrefillDone(answer, AtMs(at + took));
     flight.Learn({.prompt = 1000}, AtMs(at + took));
     set.Describe(0, AtMs(at + took));
     EXPECT_EQ(set.at(0).view.backlog_ms, 0);
   };
-  for (int i = 0; i < 8; ++i) reply(false, 1000 * i, 900);
-  EXPECT_FALSE(set.at(0).view.prefill_known);
-  for (int i = 0; i < 8; ++i) reply(true, 1000 * i, 100);
-  EXPECT_TRUE(set.at(0).view.prefill_known);
+  for (int i = 0; i < 8; ++i) reply(Answer::kNone, 1000 * i, 10);
+  EXPECT_EQ(set.at(0).view.prefill_basis, PrefillBasis::kNone);
+  for (int i = 0; i < 8; ++i) reply(Answer::kWhole, 1000 * i, 900);
+  EXPECT_EQ(set.at(0).view.prefill_basis, PrefillBasis::kLittle);
+  EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 900, 10);
+  EXPECT_NEAR(set.at(0).view.typical_prefill_ms, 900, 10);
+  for (int i = 0; i < 8; ++i) reply(Answer::kWhole, 1000 * i, 5000);  // long answers tell nothing
+  EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 900, 10);
+  for (int i = 0; i < 32; ++i) reply(Answer::kStream, 1000 * i, 100);
+  EXPECT_EQ(set.at(0).view.prefill_basis, PrefillBasis::kEnough);
   EXPECT_NEAR(set.at(0).view.prefill.PredictMs(1000, 0), 100, 1);
   // The agent's own fit wins, until the agent is lost; the default is none.
   AgentReport report{.healthy = true};

@@ -43,7 +43,7 @@ TEST(ReplicaEstimate, WaitingBehindOthersIsNotPrefill) {
   }
   finish(1e9);
   const Replica view = Described(estimate, now);
-  EXPECT_TRUE(view.prefill_known);
+  EXPECT_EQ(view.prefill_basis, PrefillBasis::kEnough);
   EXPECT_NEAR(view.prefill.PredictMs(300, 0), 32, 1);
   EXPECT_NEAR(view.prefill.PredictMs(1500, 0), 152, 5);
   EXPECT_NEAR(view.cache.reuse, 950.0 / 1500, 0.05);
@@ -115,11 +115,25 @@ TEST(ReplicaEstimate, TheAgentsOwnFitWins) {
   }
   Replica view;
   view.prefill.linear_ms = 7;
-  view.prefill_known = true;
+  view.prefill_basis = PrefillBasis::kEnough;
   estimate.Describe(At(20000), {.prefill = true}, &view);
   EXPECT_EQ(view.prefill.linear_ms, 7);
   estimate.Describe(At(20000), {}, &view);
   EXPECT_NEAR(view.prefill.PredictMs(200, 0), 20, 0.1);
+}
+
+TEST(ReplicaEstimate, WhatRepliesSaidAMinuteAgoIsLittle) {
+  // A replica that seemed slow once is sent nothing that could show that it no longer is.
+  ReplicaEstimate estimate;
+  for (int i = 0; i < 4; ++i) {
+    const auto flight = estimate.OnSent(10, At(1000 * i));
+    estimate.OnFirstToken(flight, At(1000 * i + 500));
+    estimate.OnReply(flight, {.prompt = 200}, At(1000 * i + 500));
+    estimate.OnEnd(flight);
+  }
+  EXPECT_EQ(Described(estimate, 60000).prefill_basis, PrefillBasis::kEnough);
+  EXPECT_EQ(Described(estimate, 64000).prefill_basis, PrefillBasis::kLittle);
+  EXPECT_NEAR(Described(estimate, 64000).prefill.PredictMs(200, 0), 500, 1);
 }
 
 TEST(ReplicaEstimate, CountsThatContradictThemselvesTeachNothing) {
@@ -133,7 +147,7 @@ TEST(ReplicaEstimate, CountsThatContradictThemselvesTeachNothing) {
     estimate.OnEnd(flight);
   }
   const Replica view = Described(estimate, 100);
-  EXPECT_FALSE(view.prefill_known);
+  EXPECT_EQ(view.prefill_basis, PrefillBasis::kNone);
   EXPECT_EQ(view.cache.reuse, 0);
   EXPECT_NEAR(view.requests_per_ms, 4.0 / 10000, 1e-5);
   EXPECT_LT(Described(estimate, 60000).requests_per_ms, 1e-5);
