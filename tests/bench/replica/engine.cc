@@ -33,7 +33,7 @@ size_t Engine::There(const Prompt& prompt, double now) const {
 double Engine::Load(const Prompt& prompt, size_t end_block, double now) {
   const std::vector<uint64_t>& names = prompt.chain.names;
   std::vector<uint64_t> missing;
-  double ready = now;
+  double ready = 0;
   for (size_t i = cache_.Match(names); i < std::min(end_block, names.size()); ++i) {
     if (const auto it = arriving_.find(names[i]); it != arriving_.end()) {
       ready = std::max(ready, it->second);

@@ -63,7 +63,8 @@ class Engine {
 
   // Blocks that the cache or a load that has come by then has, from the start.
   size_t There(const Prompt& prompt, double now) const;
-  // Loads what the store has between the cache's and `end_block`; returns when it is there.
+  // Loads what the store has between the cache's and `end_block`; returns when it is there, or 0
+  // when there is nothing to load.
   double Load(const Prompt& prompt, size_t end_block, double now);
   Work Begin(const Waiting& first, double now);
 
