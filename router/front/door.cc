@@ -8,7 +8,7 @@ namespace {
 namespace asio = boost::asio;
 using http::OpenAiError;
 
-constexpr std::string_view kModels = "/v1/models";
+constexpr std::string_view kModelList = "/v1/models";
 
 // Counts one request as long as it lives.
 class InFlight {
@@ -59,7 +59,8 @@ asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWri
 bool Door::AsksForModels(const http::Request& request) const {
   const std::string_view path = request.path;
   const bool read = request.method == "GET" || request.method == "HEAD";
-  return read && (path == kModels || (path.starts_with(kModels) && path[kModels.size()] == '/')) &&
+  return read &&
+         (path == kModelList || (path.starts_with(kModelList) && path[kModelList.size()] == '/')) &&
          served_.Serves(path) && !replicas_.models().empty() &&
          request.headers.Get("x-ember-pin").empty();
 }
@@ -67,8 +68,8 @@ bool Door::AsksForModels(const http::Request& request) const {
 asio::awaitable<void> Door::AnswerModels(const http::Request& request,
                                          http::ResponseWriter& writer) {
   const std::string_view path = request.path;
-  const bool all = path == kModels;
-  const std::string_view name = all ? "" : path.substr(kModels.size() + 1);
+  const bool all = path == kModelList;
+  const std::string_view name = all ? "" : path.substr(kModelList.size() + 1);
   const std::string body =
       all ? ModelListJson(replicas_.models()) : ModelJson(replicas_.models(), name);
   if (body.empty()) {

@@ -8,9 +8,14 @@
 namespace ember::router {
 namespace {
 
-std::string NamesJson(const std::vector<std::string>& names) {
+// The page asks for it again and again, and a replica may have hundreds of adapters.
+constexpr size_t kMaxModelsShown = 32;
+
+std::string ModelsJson(const std::vector<std::string>& names) {
   std::vector<std::string> out;
-  for (const std::string& name : names) out.push_back(http::JsonString(name));
+  for (const std::string& name : names) {
+    if (out.size() < kMaxModelsShown) out.push_back(http::JsonString(name));
+  }
   return http::JsonArray(out);
 }
 
@@ -33,7 +38,8 @@ std::string ReplicaJson(const ReplicaReport& r) {
       .Add("healthy", r.healthy)
       .Add("why_unhealthy", r.why_unhealthy)
       .Add("model", r.model)
-      .AddRaw("models", NamesJson(r.models))
+      .AddRaw("models", ModelsJson(r.models))
+      .Add("model_count", r.models.size())
       .Add("agent_connected", r.agent_connected)
       .Add("slots", r.load.slots_total)
       .Add("running", r.load.running)

@@ -10,7 +10,7 @@ const name = (r) => (r.rank === undefined ? r.id ?? r.replica : `${r.id ?? r.rep
 // A replica may have hundreds of adapters.
 const modelsOf = (r) => {
   const models = r.models?.length ? r.models : r.model ? [r.model] : [];
-  return models.slice(0, 3).join(", ") + (models.length > 3 ? ` and ${models.length - 3} more` : "");
+  return models.slice(0, 3).join(", ") + (r.model_count > 3 ? ` and ${r.model_count - 3} more` : "");
 };
 
 const STATE_KIND = { up: "good", trial: "warn", joining: "warn", draining: "warn", ejected: "bad", gone: "bad" };

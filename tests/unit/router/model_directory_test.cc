@@ -127,7 +127,7 @@ TEST(EngineModels, BelievesNothingThatCanBeNoList) {
   EXPECT_EQ(list->models[0].json, "") << "too much to pass on";
 }
 
-class Fleet : public testing::Test {
+class ServedFleet : public testing::Test {
  protected:
   const Endpoint& Add(const std::string& config) {
     auto parsed = ReplicaConfig::Parse(config);
@@ -141,7 +141,7 @@ class Fleet : public testing::Test {
   ReplicaSet set{HealthOptions{}};
 };
 
-TEST_F(Fleet, WhatIsDeclaredIsOnlyAddedToByAdapters) {
+TEST_F(ServedFleet, WhatIsDeclaredIsOnlyAddedToByAdapters) {
   const Endpoint& e = Add("r1,http=a:1,model=m,alias");
   EXPECT_THAT(Models(e), ElementsAre("m", "alias"));
   set.ApplyModels(e, std::optional(ModelList{.models = {{.name = "m", .json = "{}"},
@@ -152,7 +152,7 @@ TEST_F(Fleet, WhatIsDeclaredIsOnlyAddedToByAdapters) {
   EXPECT_THAT(Models(e), ElementsAre("m", "alias")) << "it lists none now";
 }
 
-TEST_F(Fleet, OneThatCantBeAskedServesWhatItServed) {
+TEST_F(ServedFleet, OneThatCantBeAskedServesWhatItServed) {
   const Endpoint& e = Add("r1,http=a:1");
   set.AwaitModels(e);
   set.ApplyModels(e, UnavailableError("no"));
@@ -165,7 +165,7 @@ TEST_F(Fleet, OneThatCantBeAskedServesWhatItServed) {
 }
 
 // The last one of its model, however many others there are.
-TEST_F(Fleet, TheLastReplicaOfAModelIsNotPutOutByItsReplies) {
+TEST_F(ServedFleet, TheLastReplicaOfAModelIsNotPutOutByItsReplies) {
   Add("r1,http=a:1,model=m");
   Add("r2,http=b:1,model=other");
   const auto fail = [&] {

@@ -222,7 +222,7 @@ TEST_F(Models, StatusAdminAndExplainSayWhoServesWhat) {
     o.admin.on_door = true;
     o.admin.token = "t";
   });
-  EXPECT_THAT(router.Page("/admin/status"), HasSubstr(R"("models":["b","c"])"));
+  EXPECT_THAT(router.Page("/admin/status"), HasSubstr(R"("models":["b","c"],"model_count":2)"));
   EXPECT_THAT(router
                   .Ask("GET /admin/replicas/r2 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "
                        "t\r\n\r\n")
