@@ -87,10 +87,12 @@ asio::awaitable<Result<std::string>> Router::Explain(http::Request& request) {
   if (verify) {
     if (routing.prompt == nullptr) told.clear();
     for (size_t i = 0; i < told.size(); ++i) {
-      told[i].tokens = record.attempts.back().matches.at(i).any_tier_tokens;
+      const auto& match = record.attempts.back().matches.at(i);
+      told[i].tokens = match.any_tier_tokens;
+      told[i].store_tokens =
+          match.store_tokens.value_or(static_cast<uint32_t>(record.store_tokens));
     }
-    auto verified =
-        co_await parts_.verifier->Verify(routing.prompt, std::move(told), record.store_tokens);
+    auto verified = co_await parts_.verifier->Verify(routing.prompt, std::move(told));
     if (!verified.ok()) co_return verified.status();
     out.AddRaw("verified", *verified);
   }

@@ -26,7 +26,7 @@ struct PrefixVerifier::Question {
   ReplicaNumber agent = 0;  // its server's first member
   BlockChain chain;
   uint32_t tokens_per_block = 0;
-  uint32_t told_tokens = 0;
+  Told told;
   std::string why_not;  // it is not asked
   Result<LongestPrefix> answer = UnavailableError("not asked");
 };
@@ -50,8 +50,7 @@ PrefixVerifier::PrefixVerifier(asio::any_io_executor executor, AgentClient& agen
                 "Replicas that were asked how much of a prompt they hold", "outcome") {}
 
 asio::awaitable<Result<std::string>> PrefixVerifier::Verify(SharedPrompt prompt,
-                                                            std::vector<Told> told,
-                                                            uint64_t store_tokens) {
+                                                            std::vector<Told> told) {
   if (under_way_ >= kMaxVerifications) co_return BusyError("others are verifying; try again");
   const auto all = std::make_shared<Verification>(executor_);
   size_t asked = 0;
@@ -60,7 +59,7 @@ asio::awaitable<Result<std::string>> PrefixVerifier::Verify(SharedPrompt prompt,
     Question q{.id = member.config.id,
                .rank = member.view.rank,
                .agent = member.endpoint->members.front(),
-               .told_tokens = of.tokens};
+               .told = of};
     const BlockChain* chain = matcher_.AgentChain(of.replica, *prompt);
     if (chain == nullptr || !agents_.CanAsk(q.agent)) {
       q.why_not = "it has no agent that can be asked";
@@ -88,7 +87,7 @@ asio::awaitable<Result<std::string>> PrefixVerifier::Verify(SharedPrompt prompt,
     http::JsonObject object;
     object.Add("replica", q.id);
     if (q.rank) object.Add("rank", *q.rank);
-    object.Add("told_tokens", q.told_tokens).Add("told_store_tokens", store_tokens);
+    object.Add("told_tokens", q.told.tokens).Add("told_store_tokens", q.told.store_tokens);
     if (q.answer.ok()) {
       object.Add("held_tokens", uint64_t{q.answer->local_blocks} * q.tokens_per_block)
           .Add("store_tokens", uint64_t{q.answer->store_blocks} * q.tokens_per_block);
@@ -105,7 +104,7 @@ asio::awaitable<void> PrefixVerifier::Ask(std::shared_ptr<Verification> all, siz
   q.answer = co_await agents_.AskLongestPrefix(q.agent, std::move(q.chain), kVerifyDeadline);
   if (q.answer.ok()) {
     const uint64_t held = uint64_t{q.answer->local_blocks} * q.tokens_per_block;
-    outcomes_.At(held == q.told_tokens ? "as_told" : held < q.told_tokens ? "less" : "more").Add();
+    outcomes_.At(held == q.told.tokens ? "as_told" : held < q.told.tokens ? "less" : "more").Add();
   } else {
     outcomes_.At(StatusCodeName(q.answer.status().code())).Add();
   }

@@ -27,11 +27,11 @@ class PrefixVerifier {
   struct Told {
     ReplicaNumber replica = 0;
     uint32_t tokens = 0;
+    uint32_t store_tokens = 0;  // under the names of that replica
   };
-  // A JSON array with an object a replica, in their order. `store_tokens`: what the index says of
-  // the stores. kBusy: too much is being verified already.
-  boost::asio::awaitable<Result<std::string>> Verify(SharedPrompt prompt, std::vector<Told> told,
-                                                     uint64_t store_tokens);
+  // A JSON array with an object a replica, in their order. kBusy: too much is being verified
+  // already.
+  boost::asio::awaitable<Result<std::string>> Verify(SharedPrompt prompt, std::vector<Told> told);
 
  private:
   struct Question;

@@ -82,6 +82,8 @@ std::string RequestText(element r) {
 }
 
 std::string VerifiedText(simdjson::dom::array verified) {
+  if (verified.size() == 0)
+    return "  nothing to verify: nobody could take it, or nobody knows its tokens\n";
   TextTable table({"REPLICA", "TOLD", "HOLDS", "STORE TOLD", "STORE HOLDS", ""});
   for (element v : verified) {
     table.Add({Name(v), Tokens(v, "told_tokens"), Tokens(v, "held_tokens"),
