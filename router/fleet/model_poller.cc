@@ -56,6 +56,7 @@ asio::awaitable<Result<std::optional<ModelList>>> ModelPoller::Ask(const Endpoin
   http::ExchangeOptions options;
   options.connect_timeout = kListTimeout;
   options.deadline = kListTimeout;
+  options.aside = true;
   options.cancellation = &stop;
   http::UpstreamRequest request{
       .method = "GET", .target = "/v1/models", .headers = {}, .host = endpoint.config.host};
