@@ -175,6 +175,7 @@ StatusReport Service::Report() const {
   report.waiting = admission_.waiting();
   report.stores = store_feed_.Report();
   report.tokenizer = tokenizer_.Report();
+  for (ReplicaReport& r : report.replicas) r.events = events_.feed().StateOf(r.holder);
   report.uptime_seconds = ToMilliseconds(Now() - started_) / 1000;
   return report;
 }

@@ -155,6 +155,11 @@ void EventFeed::OnLost(EventSourceId source, const Status& why) {
   Drop(it->second);
 }
 
+void EventFeed::OnConnection(EventSourceId source, bool connected) {
+  const auto it = sources_.find(source);
+  if (it != sources_.end()) it->second.connected = connected;
+}
+
 void EventFeed::OnTrusted(EventSourceId source) {
   const auto it = sources_.find(source);
   if (it != sources_.end()) SetTrusted(it->second, true);
@@ -262,6 +267,18 @@ void EventFeed::SortIntoKinds() {
     }
     kind->holders.set(holder);
   }
+}
+
+std::string_view EventFeed::StateOf(HolderId holder) const {
+  const auto it = std::ranges::find_if(sources_, [&](const auto& s) {
+    const EventReplica& replica = s.second.replica;
+    const size_t place = s.second.rank - replica.first_rank;
+    return replica.holders[place] == holder || s.second.spoken_for.contains(holder);
+  });
+  if (it == sources_.end()) return "none";
+  if (!it->second.connected) return "unreachable";
+  if (!holders_.contains(holder)) return "silent";
+  return trusted(holder) ? "whole" : "partial";
 }
 
 bool EventFeed::trusted(HolderId holder) const {

@@ -47,6 +47,7 @@ class EventFeed final : public EventListener {
                  const KvRemoved& event) override;
   void OnCleared(EventSourceId source, std::optional<uint32_t> rank) override;
   void OnLost(EventSourceId source, const Status& why) override;
+  void OnConnection(EventSourceId source, bool connected) override;
   void OnTrusted(EventSourceId source) override;
 
   // What was promised to a request that is sent now: that the holder has so many of its tokens.
@@ -71,6 +72,10 @@ class EventFeed final : public EventListener {
   // the holder has told of none yet, or the prompt has no tokens.
   std::vector<const BlockChain*> ChainsOf(HolderId holder, const TokenizedPrompt& prompt);
 
+  // What the holder's events are, for people: "none" (it has no source), "unreachable", "silent"
+  // (connected, and has told nothing yet), "partial" (true, but not all that it holds) or "whole".
+  std::string_view StateOf(HolderId holder) const;
+
   // Whether what the holder's source said, at least one block, is known to be all that it holds.
   bool trusted(HolderId holder) const;
   // How many tokens one of the holder's blocks in the index stands for, all cache groups taken
@@ -82,6 +87,7 @@ class EventFeed final : public EventListener {
     EventReplica replica;
     uint32_t rank = 0;
     bool trusted = false;
+    bool connected = false;
     std::set<HolderId> spoken_for;
     std::optional<TimePoint> warned_at;
   };

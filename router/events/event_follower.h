@@ -28,6 +28,7 @@ class EventFollower final : public ReplicaListener {
         keys_(random.Next()) {}
 
   EventFeed& feed() { return feed_; }
+  const EventFeed& feed() const { return feed_; }
 
   void OnAdded(const Endpoint& endpoint) override;
   // Its cache may be that of another process.

@@ -25,6 +25,8 @@ class EventListener {
   // Everything that the source said so far is void. What it says from now on is true, but it may
   // hold more than that.
   virtual void OnLost(EventSourceId source, const Status& why) = 0;
+  // Whether an engine's publisher is connected; told when it changes, and at first.
+  virtual void OnConnection(EventSourceId source, bool connected) = 0;
   // From here on nothing is missing.
   virtual void OnTrusted(EventSourceId source) = 0;
 };

@@ -17,11 +17,13 @@ constexpr Duration kLongestReopen = seconds(10);
 
 EventSource::EventSource(EventEndpoint events, std::optional<EventEndpoint> replay,
                          EventSocketContext& context, const EventStreamOptions& options,
-                         EventStream::Sink& sink, EventMetrics& metrics)
+                         EventStream::Sink& sink, EventMetrics& metrics,
+                         std::function<void(bool connected)> on_connection)
     : events_(std::move(events)),
       replay_endpoint_(std::move(replay)),
       context_(context),
       metrics_(metrics),
+      on_connection_(std::move(on_connection)),
       stream_(
           [&] {
             EventStreamOptions own = options;
@@ -92,9 +94,18 @@ bool EventSource::ReadReplay(TimePoint now) {
 void EventSource::FollowChanges(TimePoint now) {
   EventSocket::Change change;
   while (subscription_ && (change = subscription_->NextChange()) != EventSocket::Change::kNone) {
+    SetConnected(change == EventSocket::Change::kConnected);
     if (change == EventSocket::Change::kConnected) stream_.OnConnected(now);
     if (change == EventSocket::Change::kLost) lost_ = true;
   }
+}
+
+void EventSource::SetConnected(bool connected) {
+  if (connected_ == connected) return;
+  if (!connected) spdlog::warn("events of {}: not connected; tried again", events_.address);
+  if (connected && connected_) spdlog::info("events of {}: connected", events_.address);
+  connected_ = connected;
+  on_connection_(connected);
 }
 
 void EventSource::KeepReplay(TimePoint now) {
@@ -123,6 +134,7 @@ void EventSource::KeepSubscription(TimePoint now) {
 
 void EventSource::CloseSubscription(const Status& why, TimePoint now) {
   spdlog::warn("events of {}: {}", events_.address, why.ToString());
+  SetConnected(false);
   subscription_.reset();
   reopen_at_ = now + pause_;
   pause_ = std::min(2 * pause_, kLongestReopen);

@@ -2,6 +2,7 @@
 // thread (EventSubscriber's).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -15,7 +16,8 @@ class EventSource {
  public:
   EventSource(EventEndpoint events, std::optional<EventEndpoint> replay,
               EventSocketContext& context, const EventStreamOptions& options,
-              EventStream::Sink& sink, EventMetrics& metrics);
+              EventStream::Sink& sink, EventMetrics& metrics,
+              std::function<void(bool connected)> on_connection);
 
   // Reads at most `max_messages`, and does what is due. True: there may be more to read.
   bool Work(size_t max_messages);
@@ -29,6 +31,7 @@ class EventSource {
   bool ReadLive(TimePoint now);
   bool ReadReplay(TimePoint now);
   void FollowChanges(TimePoint now);
+  void SetConnected(bool connected);
   // Opens and closes the replay's socket as the stream wants it.
   void KeepReplay(TimePoint now);
   void KeepSubscription(TimePoint now);
@@ -39,6 +42,8 @@ class EventSource {
   const std::optional<EventEndpoint> replay_endpoint_;
   EventSocketContext& context_;
   EventMetrics& metrics_;
+  const std::function<void(bool)> on_connection_;
+  std::optional<bool> connected_;  // nothing: not known yet
   EventStream stream_;
   std::optional<EventSocket> subscription_;
   bool lost_ = false;  // subscription_ is of no use but for what waits in it

@@ -27,11 +27,14 @@ struct Lost {
   Status why;
 };
 struct Trusted {};
+struct Connection {
+  bool connected;
+};
 
 struct Told {
   EventSourceId source;
   std::optional<uint32_t> rank;
-  std::variant<KvEvent, Lost, Trusted> what;
+  std::variant<KvEvent, Lost, Trusted, Connection> what;
 };
 
 size_t BlocksIn(const KvEvent& event) {
@@ -45,6 +48,8 @@ void Tell(EventListener& listener, const Told& told) {
     listener.OnLost(told.source, lost->why);
   } else if (std::holds_alternative<Trusted>(told.what)) {
     listener.OnTrusted(told.source);
+  } else if (const auto* connection = std::get_if<Connection>(&told.what)) {
+    listener.OnConnection(told.source, connection->connected);
   } else if (const auto& event = std::get<KvEvent>(told.what);
              const auto* stored = std::get_if<KvStored>(&event)) {
     listener.OnStored(told.source, told.rank, *stored);
@@ -65,7 +70,9 @@ struct EventSubscriber::Impl {
         : impl(impl_in),
           id(id_in),
           source(std::move(events), std::move(replay), impl.context, impl.options, *this,
-                 impl.metrics) {}
+                 impl.metrics, [this](bool connected) {
+                   impl.Add({id, std::nullopt, Connection{connected}}, 1);
+                 }) {}
 
     void OnBatch(KvEventBatch batch, bool live) override;
     void OnLost(const Status& why) override { impl.Add({id, std::nullopt, Lost{why}}, 1); }

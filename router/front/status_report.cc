@@ -47,6 +47,7 @@ std::string ReplicaJson(const ReplicaReport& r) {
       .Add("pending_prefill_tokens", r.load.pending_prefill_tokens)
       .Add("kv_usage", r.load.kv_usage)
       .Add("in_flight", r.under_way)
+      .Add("events", r.events)
       .Add("blocks_held", r.held.any)
       .AddRaw("blocks_by_tier", by_tier)
       .Add("cache_capacity_tokens", r.cache.capacity_tokens)
@@ -146,6 +147,25 @@ void AppendTiers(const std::vector<ReplicaReport>& replicas, std::string* out) {
   }
 }
 
+void AppendEvents(const std::vector<ReplicaReport>& replicas, std::string* out) {
+  *out +=
+      "# HELP ember_router_replica_events_whole 1: all that it holds is known from its KV events\n"
+      "# TYPE ember_router_replica_events_whole gauge\n";
+  for (const ReplicaReport& r : replicas) {
+    if (r.events == "none") continue;
+    *out += fmt::format("ember_router_replica_events_whole{{{}}} {}\n", LabelsOf(r),
+                        r.events == "whole" ? 1 : 0);
+  }
+  *out +=
+      "# HELP ember_router_replica_events_connected 1: its KV events can be heard\n"
+      "# TYPE ember_router_replica_events_connected gauge\n";
+  for (const ReplicaReport& r : replicas) {
+    if (r.events == "none") continue;
+    *out += fmt::format("ember_router_replica_events_connected{{{}}} {}\n", LabelsOf(r),
+                        r.events == "unreachable" ? 0 : 1);
+  }
+}
+
 using ReplicaValue = double (*)(const ReplicaReport&);
 
 struct ReplicaMetric {
@@ -196,7 +216,9 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
                                .agent_connected = m.endpoint->agent_connected,
                                .load = m.reported(),
                                .under_way = m.under_way(),
+                               .holder = m.holder,
                                .held = index.held(m.holder),
+                               .events = "none",
                                .cache = m.view.cache,
                                .load_tokens_per_ms = m.view.load_tokens_per_ms,
                                .prefill = m.view.prefill,
@@ -224,6 +246,7 @@ std::string StatusReport::PrometheusText() const {
     }
   }
   AppendTiers(replicas, &out);
+  AppendEvents(replicas, &out);
   out +=
       "# HELP ember_router_replica_ejections_total Times that it was put out\n"
       "# TYPE ember_router_replica_ejections_total counter\n";

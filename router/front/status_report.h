@@ -26,7 +26,9 @@ struct ReplicaReport {
   bool agent_connected = false;
   ReplicaLoad load;
   uint32_t under_way = 0;  // our requests
-  HeldCount held;          // blocks
+  HolderId holder = kNoHolder;
+  HeldCount held;      // blocks
+  std::string events;  // as EventFeed::StateOf
   ReplicaCache cache;
   double load_tokens_per_ms = 0;
   PrefillModel prefill;
