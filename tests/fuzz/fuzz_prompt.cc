@@ -1,11 +1,15 @@
 // A request's body as a prompt: what is read must lie inside it, texts must be divided so that
-// their parts mean what the whole means, and equal beginnings must have equal names.
+// their parts mean what the whole means, and equal beginnings must have equal names. What a JSON
+// parser finds over the caps of fan-out must be refused.
+#include <simdjson.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "router/front/fan_out.h"
 #include "router/tokenize/cut_points.h"
 #include "router/tokenize/json_text.h"
 #include "router/tokenize/prompt_outline.h"
@@ -61,6 +65,23 @@ void TryBody(PromptApi api, uint32_t roles, std::string_view body) {
   Require(ModelOfForm("multipart/form-data; boundary=b", body).size() <= 1024);
 }
 
+void TryFanOut(std::string_view body) {
+  const bool fits = FanOutCaps{.choices = 4, .stops = 2}.Check(body).ok();
+  simdjson::dom::parser parser;
+  simdjson::dom::object root;
+  if (parser.parse(body.data(), body.size()).get(root) != simdjson::SUCCESS) return;
+  for (const auto& [key, value] : root) {
+    double count = 0;
+    simdjson::dom::array list;
+    if ((key == "n" || key == "best_of") && value.get(count) == simdjson::SUCCESS) {
+      Require(count <= 4 || !fits);
+    }
+    if ((key == "stop" || key == "stop_sequences") && value.get(list) == simdjson::SUCCESS) {
+      Require(list.size() <= 2 || !fits);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ember::router
 
@@ -72,6 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ember::router::TryText(body);
   } else {
     ember::router::TryBody(static_cast<PromptApi>(data[0] & 3), data[0] >> 2 & 15u, body);
+    ember::router::TryFanOut(body);
   }
   return 0;
 }
