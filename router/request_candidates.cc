@@ -8,12 +8,15 @@
 namespace ember::router {
 namespace {
 
+namespace asio = boost::asio;
 using http::OpenAiError;
 
 static_assert(kMaxPlaces == kMaxReplicas, "places of the queue are members");
 
 // Fleets change, and what was counted for replicas that are gone is of no use.
 constexpr size_t kMaxTurns = 1024;
+constexpr Duration kNewcomersTime = seconds(1);
+constexpr Duration kNewcomersPause = milliseconds(10);
 constexpr size_t kMaxNamed = 20;       // of the models that exist, in an error
 constexpr size_t kMaxNameShown = 200;  // of what a client wrote
 
@@ -93,6 +96,21 @@ bool Router::AnyRoom(const Routing& routing) const {
   return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
     return takers.test(n) && parts_.replicas->at(n).has_room();
   });
+}
+
+asio::awaitable<void> Router::AwaitNewcomers(const Routing& routing,
+                                             http::Cancellation& gone) const {
+  const auto any_newcomer = [&] {
+    const MemberSet takers = Takers(routing);
+    const auto& numbers = parts_.replicas->numbers();
+    return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
+      return takers.test(n) && parts_.replicas->at(n).endpoint->health.untried();
+    });
+  };
+  const TimePoint until = SteadyClock().Now() + kNewcomersTime;
+  while (!AnyUsable(routing) && any_newcomer() && SteadyClock().Now() < until) {
+    if (!(co_await http::SleepFor(kNewcomersPause, &gone)).ok()) co_return;
+  }
 }
 
 std::vector<Candidate> Router::Candidates(const Routing& routing) const {

@@ -88,6 +88,9 @@ class Router {
   // Some replica that it may go to is usable; and has room.
   bool AnyUsable(const Routing& routing) const;
   bool AnyRoom(const Routing& routing) const;
+  // Where nobody is usable: gives replicas that have just joined the time of a probe.
+  boost::asio::awaitable<void> AwaitNewcomers(const Routing& routing,
+                                              http::Cancellation& gone) const;
   std::vector<Candidate> Candidates(const Routing& routing) const;
   // Waits until there is a candidate. The error is the client's, unless that has left.
   boost::asio::awaitable<std::optional<http::OpenAiError>> FindRoom(const http::Request& request,

@@ -20,7 +20,10 @@ namespace {
 constexpr size_t kHeadRead = 4 << 10;
 constexpr size_t kBodyRead = 64 << 10;
 constexpr ptrdiff_t kMaxFields = 256;
-constexpr size_t kBodyStep = 256 << 10;  // how much of the body's memory is touched at a time
+// How much of a body's memory is touched, and charged to the budget, at first and at a time: who
+// sends one byte of many shall not hold as much as who sends many.
+constexpr size_t kFirstStep = 40 << 10;
+constexpr size_t kBodyStep = 256 << 10;
 constexpr size_t kMaxUnprovenReserve = 1 << 20;  // reserved for a declared length before bytes came
 constexpr size_t kMaxChunkHead = 16 << 10;       // with its extensions; also trailers
 constexpr size_t kSlack = 64;                    // behind a body
@@ -201,14 +204,16 @@ bool RequestReader::Impl::Grow(std::string* body, size_t got) {
     size_t want = std::max(2 * got, kHeadRead);
     if (declared != 0) want = got < kMaxUnprovenReserve ? kMaxUnprovenReserve : declared;
     want = std::min(std::max(want, got + 1), most) + kSlack;
-    if (!charge.GrowTo(want)) return false;
     if (got == 0) {
       *body = BodyShelf::OfThread().Take(want);
     } else {
       body->reserve(want);
     }
   }
-  body->resize(std::min({got + kBodyStep, body->capacity() - kSlack, most}));
+  const size_t step = std::clamp(2 * got, kFirstStep, kBodyStep);
+  const size_t size = std::min({got + step, body->capacity() - kSlack, most});
+  if (!charge.GrowTo(size + kSlack)) return false;
+  body->resize(size);
   return true;
 }
 

@@ -56,6 +56,7 @@ void Health::OnProbe(const Status& status, TimePoint now) {
   if (!status.ok()) {
     const bool slow = status.code() == StatusCode::kDeadline;
     if (slow && ++slow_ < kSlowProbes) return;
+    probed_ = true;
     why_ = "probe: " + status.ToString();
     if (state_ == State::kJoining) return;
     return Eject(slow ? Ejection::kHung : Ejection::kProbe, why_, Duration::zero(), now);

@@ -57,6 +57,8 @@ class Health {
   bool usable() const {
     return (state_ == State::kUp || state_ == State::kTrial) && reported_.value_or(true);
   }
+  // Nothing is known of it yet: the first probe is still out.
+  bool untried() const { return state_ == State::kJoining && !probed_; }
   // Why not, for people; "" when usable.
   std::string why() const;
   // Why it is out, unless it is usable or joining.
@@ -74,6 +76,7 @@ class Health {
   std::optional<bool> reported_;
   Ejection ejection_ = Ejection::kProbe;  // the newest one
   std::string why_ = "not probed yet";
+  bool probed_ = false;   // with an answer, of whatever kind
   int slow_ = 0;          // probes in a row
   int strikes_ = 0;       // weighed failures since the last good reply
   int good_replies_ = 0;  // while on trial

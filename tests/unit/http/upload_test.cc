@@ -188,5 +188,22 @@ TEST(Upload, AllBodiesTogetherAreBounded) {
   }));
 }
 
+// Whoever declares much and sends little holds little of what all bodies may have together.
+TEST(Upload, SlowBodiesLeaveRoomForOthers) {
+  Recorder recorder;
+  HttpServerOptions options;
+  options.max_buffered_bytes = 16u << 20;
+  const auto door = Door::To(recorder.upstream.origin(), options);
+  std::vector<TestSocket> slow;
+  for (int i = 0; i < 200; ++i) {
+    slow.push_back(door->Client());
+    slow.back().Send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000000\r\n\r\nx");
+  }
+  ASSERT_TRUE(Eventually([&] { return door->server->buffered_bytes() >= 200u * (40 << 10); }));
+  TestSocket other = door->Client();
+  other.Send(Post(std::string(1 << 20, 'y')));
+  EXPECT_EQ(other.ReadMessage().status(), 200);
+}
+
 }  // namespace
 }  // namespace ember::http

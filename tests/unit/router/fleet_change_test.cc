@@ -245,6 +245,21 @@ TEST_F(FleetFileTest, IsFollowedAndABadOneKeepsTheOldFleet) {
   EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "b");
 }
 
+TEST_F(FleetFileTest, OneThatIsExchangedWholeRefusesNobody) {  // D29
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  Write(Line("n0", replica));
+  RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });
+  ASSERT_TRUE(router.AwaitUsable(1));
+  for (int i = 1; i <= 20; ++i) {
+    Write(Line("n" + std::to_string(i), replica), "new");
+    std::filesystem::rename(folder + "/new", path);
+    while (router.Ask(Get("/admin/status")).body.find("\"n" + std::to_string(i) + "\"") ==
+           std::string::npos)
+      ASSERT_EQ(router.Ask(Post("{}")).status(), 200) << i;
+    ASSERT_EQ(router.Ask(Post("{}")).status(), 200) << i;
+  }
+}
+
 TEST_F(FleetFileTest, MayComeAfterTheRouter) {
   FakeReplica one(Answering(JsonReply(200, "{}")));
   RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });

@@ -27,8 +27,10 @@ class HealthTest : public testing::Test {
 
 TEST_F(HealthTest, JoinsWithTheFirstGoodProbe) {
   EXPECT_FALSE(h.usable());
+  EXPECT_TRUE(h.untried());
   EXPECT_LE(h.probe_delay(), milliseconds(250));
   Probe(0, UnavailableError("refused"));
+  EXPECT_FALSE(h.untried());
   EXPECT_EQ(h.state(), State::kJoining);
   EXPECT_THAT(h.why(), testing::HasSubstr("refused"));
   Probe(1);
