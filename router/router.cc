@@ -17,7 +17,10 @@ const CandidateCost* CostOfChosen(const RoutingDecision& decision) {
   return decision.candidates.empty() ? nullptr : &decision.candidates.at(decision.candidate);
 }
 
+constexpr const char* kShutdown = "shutdown";
+
 std::string OutcomeOf(const AttemptResult& result) {
+  if (result.relay.stopped) return kShutdown;
   switch (result.relay.end) {
     case RelayEnd::kDone:
       return "done";
@@ -32,6 +35,7 @@ std::string OutcomeOf(const AttemptResult& result) {
 
 // When no replica answered at all.
 OpenAiError ErrorOf(const AttemptResult& result) {
+  if (result.relay.stopped) return OpenAiError::OfShutdown();
   if (result.retry_reason == "hung") {
     return OpenAiError::ForHttpStatus(504, "the replica hangs", "deadline");
   }
@@ -90,7 +94,7 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
   std::string retry_reason;
   do {
     if (auto refusal = co_await FindRoom(request, writer, &routing)) {
-      if (!error) error = std::move(refusal);
+      if (!error || refusal->code == kShutdown) error = std::move(refusal);
       break;
     }
     if (!retry_reason.empty()) parts_.metrics->retries.At(retry_reason).Add();
@@ -167,6 +171,7 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
     if (waited.code() == StatusCode::kDeadline) {
       co_return OpenAiError::ForHttpStatus(503, std::string(waited.message()), "busy");
     }
+    if (writer.stopping()) co_return OpenAiError::OfShutdown();
     if (!waited.ok()) co_return OpenAiError::FromStatus(waited);
   }
   co_return NoneUsable(*routing);
@@ -286,7 +291,7 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
   if (error.status == 429 || error.status == 503) {
     headers.Add("Retry-After", std::to_string(parts_.admission->RetryAfterSeconds()));
   }
-  routing->record.outcome = "refused: " + error.message;
+  routing->record.outcome = error.code == kShutdown ? kShutdown : "refused: " + error.message;
   routing->record.status = error.status;
   if (!(co_await writer.SendError(std::move(error), std::move(headers))).ok()) {
     parts_.metrics->client_gone.Add();
@@ -298,7 +303,7 @@ void Router::Finish(Routing* routing, const AttemptResult& result) {
   const http::RelayOutcome& relay = result.relay;
   RequestRecord& record = routing->record;
   if (relay.end == RelayEnd::kClientGone) parts_.metrics->client_gone.Add();
-  if (relay.end == RelayEnd::kFailedMidway) parts_.metrics->failed_midway.Add();
+  if (relay.end == RelayEnd::kFailedMidway && !relay.stopped) parts_.metrics->failed_midway.Add();
   record.outcome = OutcomeOf(result);
   record.status = relay.reply_started ? relay.status : 0;
   record.route = result.route;

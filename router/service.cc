@@ -152,7 +152,8 @@ void Service::Drain(Duration grace) {
     });
     if (!stopped.ok()) spdlog::warn("fleet: {}", stopped.ToString());
   }
-  if (server_ != nullptr) server_->Stop(grace);
+  const size_t cut = server_ == nullptr ? 0 : server_->Stop(grace);
+  if (cut > 0) spdlog::warn("stopping: {} requests were cut, for their grace is over", cut);
   if (!was_following) return;
   // Probes and requests that were cancelled just now still change replicas.
   const Status dropped = OnLoop([this] {

@@ -7,6 +7,8 @@
 // it. Under TLS nobody half-closes, so there the end alone tells.
 #include <poll.h>
 
+#include <utility>
+
 #include "client/http/reply_writer.h"
 #include "client/http/server_connection.h"
 
@@ -17,7 +19,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 void ServerConnection::ClientGone() {
-  if (gone_.cancelled()) return;
+  if (std::exchange(client_left_, true)) return;
   server_->metrics.client_gone.Add();
   gone_.Cancel();
   Close();

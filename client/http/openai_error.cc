@@ -95,6 +95,10 @@ OpenAiError OpenAiError::FromStatus(const Status& status) {
                        std::string(StatusCodeName(status.code())));
 }
 
+OpenAiError OpenAiError::OfShutdown() {
+  return ForHttpStatus(503, "this server is shutting down; try again", "shutdown");
+}
+
 std::string_view ReasonPhrase(int status) {
   switch (status) {
     case 100:

@@ -30,6 +30,8 @@ struct OpenAiError {
   // kInvalid 400, kNotFound 404, kBusy and kNoSpace 503, kUnavailable 502, kDeadline 504,
   // kCancelled 499, rest 500.
   static OpenAiError FromStatus(const Status& status);
+  // 503, of code "shutdown": this server stops and gives its requests up.
+  static OpenAiError OfShutdown();
 };
 
 // "Not Found" etc.; "Unknown" for a number without a standard phrase.

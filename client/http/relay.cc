@@ -95,7 +95,8 @@ class Relaying {
 
 void Relaying::Conclude(RelayEnd end, Status why) {
   exchange_.reset();
-  outcome_.end = writer_.gone().cancelled() ? RelayEnd::kClientGone : end;
+  outcome_.stopped = writer_.stopping() && end != RelayEnd::kDone;
+  outcome_.end = writer_.gone().cancelled() && !writer_.stopping() ? RelayEnd::kClientGone : end;
   outcome_.error = std::move(why);
   outcome_.ended_at = Now();
 }
@@ -182,6 +183,7 @@ asio::awaitable<void> Relaying::Fail(Status why) {
   }
   OpenAiError error = OpenAiError::FromStatus(why);
   error.code = "upstream_failed";
+  if (outcome_.stopped) error = OpenAiError::OfShutdown();
   Status told =
       co_await writer_.Write(std::string(tail_.Repair()) + error.Events(writer_.error_shape()));
   if (told.ok()) told = co_await writer_.End();

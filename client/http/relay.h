@@ -38,6 +38,7 @@ struct RelayOutcome {
   Status error;                // why, when not kDone
   int status = 0;              // the upstream's; 0: no head arrived
   bool reply_started = false;  // some byte went to the client
+  bool stopped = false;        // it was given up because our server stops; the client was there
   bool event_stream = false;
   bool reused_connection = false;
   uint64_t body_bytes = 0;                                          // taken from the upstream

@@ -58,6 +58,7 @@ asio::const_buffer BufferOf(std::string_view s) { return {s.data(), s.size()}; }
 }  // namespace
 
 Cancellation& ReplyWriter::gone() { return connection_.gone(); }
+bool ReplyWriter::stopping() const { return connection_.cut() && !connection_.client_left(); }
 
 Status ReplyWriter::Refuse(const char* why) {
   Abort();
@@ -109,7 +110,7 @@ asio::awaitable<Status> ReplyWriter::Begin(ResponseHead head,
                                            std::optional<uint64_t> content_length,
                                            std::string_view first) {
   if (state_ != State::kNew) co_return Refuse("Begin after the reply had begun");
-  if (gone().cancelled()) co_return CancelledError("the client is gone");
+  if (connection_.client_left()) co_return CancelledError("the client is gone");
   if (head.status < 200 || head.status > 599) co_return InternalError("not a final status");
   const std::string text = Head(std::move(head), content_length);
   state_ = State::kStreaming;
@@ -127,7 +128,7 @@ asio::awaitable<Status> ReplyWriter::Begin(ResponseHead head,
 
 asio::awaitable<Status> ReplyWriter::Write(std::string_view chunk) {
   if (state_ != State::kStreaming) co_return Refuse("Write outside a streamed reply");
-  if (gone().cancelled()) co_return CancelledError("the client is gone");
+  if (connection_.client_left()) co_return CancelledError("the client is gone");
   if (chunk.empty() || framing_ == Framing::kNoBody) co_return OkStatus();
   if (framing_ == Framing::kChunked) {
     const ChunkHead size(chunk.size());
@@ -144,7 +145,7 @@ asio::awaitable<Status> ReplyWriter::Write(std::string_view chunk) {
 
 asio::awaitable<Status> ReplyWriter::End() {
   if (state_ != State::kStreaming) co_return Refuse("End outside a streamed reply");
-  if (gone().cancelled()) co_return CancelledError("the client is gone");
+  if (connection_.client_left()) co_return CancelledError("the client is gone");
   if (framing_ == Framing::kLength && left_ != 0)
     co_return Refuse("less body than its declared length");
   if (framing_ == Framing::kChunked) {

@@ -27,6 +27,7 @@ class ReplyWriter final : public ResponseWriter {
   bool started() const override { return state_ != State::kNew; }
   bool finished() const override { return state_ == State::kEnded || state_ == State::kAborted; }
   Cancellation& gone() override;
+  bool stopping() const override;
 
   // After the handler: the connection can take another request.
   bool reusable() const { return state_ == State::kEnded && client_.keep_alive; }

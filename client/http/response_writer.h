@@ -44,6 +44,8 @@ class ResponseWriter {
   // Fires when the client closed or reset the connection, stopped taking bytes for the write
   // timeout, or the server stops without further grace.
   virtual Cancellation& gone() = 0;
+  // gone() fired because the server stops: the client is there, and has about a second to be told.
+  virtual bool stopping() const = 0;
 
   // Of the errors sent from here on.
   void SetErrorShape(ErrorShape shape) { error_shape_ = shape; }

@@ -27,6 +27,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr int kMaxRefusals = 256;              // told "busy" at a time; others wait to be accepted
+constexpr Duration kFarewell = seconds(1);     // to tell clients that their requests are given up
 constexpr Duration kCancelGrace = seconds(5);  // for handlers to end once they are cancelled
 
 // Each client may need a second descriptor for its upstream; some are for refusals and for all
@@ -191,11 +192,11 @@ size_t HttpServer::connection_count() const {
   return impl_->shared->connections.size();
 }
 
-void HttpServer::Stop(Duration grace) {
+size_t HttpServer::Stop(Duration grace) {
   ServerShared& shared = *impl_->shared;
   {
     std::lock_guard lock(shared.mutex);
-    if (std::exchange(shared.stopping, true)) return;
+    if (std::exchange(shared.stopping, true)) return 0;
   }
   const auto closed = std::make_shared<std::promise<void>>();
   asio::post(impl_->acceptor.get_executor(), [impl = impl_, closed] {
@@ -210,10 +211,14 @@ void HttpServer::Stop(Duration grace) {
                                           [&] { return shared.connections.empty(); });
   };
   for (const auto& c : shared.Snapshot()) c->BeginDrain();
-  if (await_empty(grace)) return;
-  for (const auto& c : shared.Snapshot()) c->ForceClose();
+  if (await_empty(grace)) return 0;
+  for (const auto& c : shared.Snapshot()) c->Cut();
+  if (!await_empty(kFarewell)) {
+    for (const auto& c : shared.Snapshot()) c->ForceClose();
+  }
   if (!await_empty(kCancelGrace))
     spdlog::error("http: {} handlers ignore their cancellation", connection_count());
+  return shared.requests_cut;
 }
 
 }  // namespace ember::http

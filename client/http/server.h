@@ -67,8 +67,9 @@ class HttpServer {
   // Of request bodies that are held now; at most max_buffered_bytes.
   size_t buffered_bytes() const;
   // Stops accepting, closes idle connections, lets requests in flight finish for up to `grace`,
-  // then cancels them. Blocks until no connection is left; not from a loop thread. Idempotent.
-  void Stop(Duration grace);
+  // then cancels them: their clients are told 503, as far as they have seen nothing. How many were
+  // cancelled. Blocks until no connection is left; not from a loop thread. Idempotent.
+  size_t Stop(Duration grace);
 
  private:
   struct Impl;

@@ -65,9 +65,18 @@ void ServerConnection::BeginDrain() {
   });
 }
 
+void ServerConnection::Cut() {
+  asio::post(wire_.socket().get_executor(), [self = shared_from_this()] {
+    self->draining_ = self->cut_ = true;
+    if (self->phase_ == Phase::kHandling) self->server_->requests_cut.fetch_add(1);
+    self->gone_.Cancel();
+    if (self->phase_ == Phase::kReading || self->phase_ == Phase::kClosing) self->OnTimeout();
+  });
+}
+
 void ServerConnection::ForceClose() {
   asio::post(wire_.socket().get_executor(), [self = shared_from_this()] {
-    self->draining_ = true;
+    self->draining_ = self->client_left_ = true;
     self->gone_.Cancel();
     self->Close();
   });
@@ -102,6 +111,7 @@ asio::awaitable<void> ServerConnection::Serve() {
     Close();
   } catch (const std::exception& e) {
     spdlog::error("http: connection of {} ends: {}", peer_, e.what());
+    client_left_ = true;
     gone_.Cancel();
     Close();
   }
@@ -164,6 +174,9 @@ asio::awaitable<std::optional<RequestReader::Failure>> ServerConnection::ReadReq
   }
   if (failure && failure->status == 0 && watchdog_.expired()) {
     failure = RequestReader::Failure{408, "the request did not arrive in time"};
+  } else if (failure && failure->status == 0 && cut_) {
+    const OpenAiError shutdown = OpenAiError::OfShutdown();
+    failure = RequestReader::Failure{shutdown.status, shutdown.message};
   }
   watchdog_.Disarm();
   co_return failure;
@@ -181,10 +194,12 @@ asio::awaitable<bool> ServerConnection::Handle(Request& request) {
   } catch (const std::exception& e) {
     spdlog::error("http: handler of {} {} threw: {}", request.method, request.path, e.what());
   }
-  if (!writer.finished() && !gone_.cancelled()) {
-    server_->metrics.handler_failures.Add();
+  if (!writer.finished() && !client_left_) {
+    if (!cut_) server_->metrics.handler_failures.Add();
     if (writer.started()) {
       writer.Abort();
+    } else if (cut_) {
+      Status ignored = co_await writer.SendError(OpenAiError::OfShutdown(), {{"Retry-After", "1"}});
     } else {
       Status ignored = co_await writer.SendError(OpenAiError::ForHttpStatus(500, "internal error"));
     }
@@ -247,7 +262,7 @@ asio::awaitable<Status> ServerConnection::WriteAll(std::span<asio::const_buffer>
       watchdog_.Disarm();
       write_pending_ = false;
     }
-    if (ec || gone_.cancelled()) {
+    if (ec || client_left_) {
       ClientGone();
       co_return CancelledError("the client is gone");
     }

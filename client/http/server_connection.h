@@ -1,8 +1,8 @@
 // ServerConnection: one client's connection: the loop of its requests, the watch over the client
 // while a handler works, and the replies' bytes.
 //
-// Concurrency: everything on the connection's strand; Start, BeginDrain and ForceClose may be
-// called from any thread. Life: shared by its own coroutine and the server's list.
+// Concurrency: everything on the connection's strand; Start, BeginDrain, Cut and ForceClose may
+// be called from any thread. Life: shared by its own coroutine and the server's list.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -32,6 +32,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   // Answers "busy" without reading a request.
   void StartRefusal();
   void BeginDrain();
+  // Its request is given up, and its client told so.
+  void Cut();
   void ForceClose();
 
   // For ReplyWriter, on the strand:
@@ -39,6 +41,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   boost::asio::awaitable<Status> WriteAll(std::span<boost::asio::const_buffer> parts);
   Cancellation& gone() { return gone_; }
   void ClientGone();
+  bool client_left() const { return client_left_; }
+  bool cut() const { return cut_; }
   bool draining() const { return draining_; }
   Counter& responses(int status) { return server_->metrics.ResponsesOf(status); }
 
@@ -68,7 +72,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   ClientBytes bytes_;
   RequestReader reader_;
   Watchdog watchdog_;
-  Cancellation gone_;
+  Cancellation gone_;              // nobody waits for the reply: client_left_ or cut_
   ReplyWriter* writer_ = nullptr;  // of the request being handled
   std::string peer_;
   Phase phase_ = Phase::kReading;
@@ -76,6 +80,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool probed_ = false;
   bool write_pending_ = false;
   bool draining_ = false;
+  bool cut_ = false;
+  bool client_left_ = false;
 };
 
 }  // namespace ember::http

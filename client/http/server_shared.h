@@ -52,6 +52,7 @@ struct ServerShared {
   BodyBudget budget;
   ServerMetrics metrics;
   std::atomic<int> refusals{0};  // connections being told "busy"
+  std::atomic<size_t> requests_cut{0};
 
   std::mutex mutex;
   std::condition_variable became_empty;

@@ -36,6 +36,7 @@ std::optional<uint64_t> ReadCount(std::string_view text) {
 }
 
 std::string RetryReasonOf(const http::RelayOutcome& relay) {
+  if (relay.stopped) return "";
   if (relay.end == http::RelayEnd::kRejected) return "status_503";
   if (relay.end != http::RelayEnd::kFailedBefore) return "";
   switch (relay.error.code()) {

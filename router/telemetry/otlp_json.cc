@@ -92,7 +92,8 @@ class RequestSpans {
           .Add("ember.cached_tokens", r_.cached_tokens);
     }
     // Of a server's span only what the server did wrong is an error; a cut reply is one too.
-    const bool failed = r_.status >= 500 || r_.outcome.starts_with("failed");
+    const bool failed =
+        r_.status >= 500 || r_.outcome.starts_with("failed") || r_.outcome == "shutdown";
     Close(&span, attributes, failed ? r_.outcome : "");
   }
 

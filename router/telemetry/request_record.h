@@ -43,8 +43,8 @@ struct RequestRecord {
   uint64_t store_tokens = 0;            // presumed to be in the store, unbroken from the start
   std::vector<AttemptRecord> attempts;  // the last one served
 
-  std::string outcome;     // "done", "client_gone", "failed_midway: ...", "refused: ..."
-  int status = 0;          // as the client saw it; 0: nothing
+  std::string outcome;  // "done", "client_gone", "failed_midway: ...", "refused: ...", "shutdown"
+  int status = 0;       // as the client saw it; 0: nothing
   std::string_view route;  // "local", "remote", "recompute"; empty: not known. Of static life
   bool stream = false;
   double predicted_ttft_ms = 0;   // from sending to the first byte; 0: the policy predicts nothing

@@ -306,8 +306,11 @@ TEST(HttpServer, StopCancelsWhatOutlastsItsGrace) {
   TestSocket client = door.Client();
   client.Send(Post("work"));
   ASSERT_TRUE(entered.Await());
-  door.server->Stop(milliseconds(20));
+  EXPECT_EQ(door.server->Stop(milliseconds(20)), 1u);
   EXPECT_TRUE(cancelled.is_set());
+  const WireMessage told = client.ReadMessage();
+  EXPECT_EQ(told.status(), 503) << "also where the handler says nothing";
+  EXPECT_EQ(told.Field("Retry-After"), "1");
   EXPECT_TRUE(client.AwaitClose());
 }
 
