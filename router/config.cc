@@ -38,7 +38,9 @@ constexpr const char* kFooter =
     "  curl -i http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
     "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n"
     "\n"
-    "SIGTERM or SIGINT stops it: requests in flight are finished first, within --grace-ms.\n"
+    "SIGTERM stops it: for --drain-delay-ms /health says 503 while all else goes on, so that\n"
+    "balancers turn away; then nobody is let in, and requests in flight are finished within\n"
+    "--grace-ms. SIGINT, or a second SIGTERM, ends the delay.\n"
     "SIGHUP opens the access log anew, after its file was renamed.\n"
     "Exit codes: 0 stopped, 1 could not start, 2 wrong command line.";
 
@@ -58,6 +60,7 @@ struct Flags {
   int first_byte_timeout_ms = 600000;
   int idle_timeout_ms = 600000;
   TokenizeFlags tokenize;
+  int drain_delay_ms = 5000;
   int grace_ms = 10000;
   bool server_timing = false;
   std::vector<std::string> stores;
@@ -99,7 +102,11 @@ void Declare(CLI::App& app, Flags& f) {
   milliseconds_option("--first-byte-timeout-ms", f.first_byte_timeout_ms,
                       "from a request's end to its reply's head; then 504");
   milliseconds_option("--idle-timeout-ms", f.idle_timeout_ms, "between two pieces of a reply");
-  milliseconds_option("--grace-ms", f.grace_ms, "for requests in flight when stopped");
+  option("--drain-delay-ms", f.drain_delay_ms,
+         "from SIGTERM to the listener's end: /health says 503, and who still comes is served")
+      ->check(CLI::Range(0, 86'400'000));
+  milliseconds_option("--grace-ms", f.grace_ms,
+                      "after that, for requests in flight; then they are told 503, or cut");
   app.add_flag("--server-timing", f.server_timing,
                "replies say in a Server-Timing header where the time to the first byte went");
   app.add_option("--access-log", f.access_log,
@@ -167,6 +174,7 @@ Result<Config> Interpret(const Flags& f) {
     otlp->sample = f.otlp_sample;
     s.telemetry.otlp = *std::move(otlp);
   }
+  out.drain_delay = milliseconds(f.drain_delay_ms);
   out.grace = milliseconds(f.grace_ms);
   out.log_level = f.log_level;
   return out;

@@ -11,8 +11,9 @@ namespace ember::router {
 
 struct Config {
   ServiceOptions service;
-  std::optional<http::Origin> grpc;  // nothing: no gRPC port
-  Duration grace = seconds(10);      // for requests in flight when stopped
+  std::optional<http::Origin> grpc;   // nothing: no gRPC port
+  Duration drain_delay = seconds(5);  // from SIGTERM to the listener's end
+  Duration grace = seconds(10);       // for requests in flight after it
   std::string log_level;
 
   // Nothing: help or version was asked for and printed to stdout. kInvalid: one line that says what

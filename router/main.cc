@@ -3,9 +3,12 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 
+#include "client/http/watchdog.h"
 #include "router/config.h"
 #include "router/fleet/agent_watchers.h"
 #include "router/status_service.h"
@@ -48,6 +51,29 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Until the signal that ends the process, which it returns, or for `at_most`, which is 0.
+int AwaitEnd(const sigset_t& signals, Duration at_most, Service& service) {
+  const TimePoint until = http::After(at_most);
+  for (;;) {
+    const Duration left = std::max(until - SteadyClock().Now(), Duration::zero());
+    const timespec wait{.tv_sec = left / seconds(1), .tv_nsec = (left % seconds(1)).count()};
+    const int signal = sigtimedwait(&signals, nullptr, &wait);
+    if (signal == SIGHUP) {
+      service.ReopenLog();
+    } else if (signal > 0 || (errno == EAGAIN && left == Duration::zero())) {
+      return std::max(signal, 0);
+    }
+  }
+}
+
+// Balancers need a moment to notice that others are to be asked.
+void LeadOut(const sigset_t& signals, Duration delay, Service& service) {
+  spdlog::info("SIGTERM: /health says 503, and new requests are taken for {} ms more",
+               delay / milliseconds(1));
+  service.AnnounceDrain();
+  AwaitEnd(signals, delay, service);
+}
+
 int Run(const Config& config) {
   const sigset_t signals = BlockSignals();
   RaiseDescriptorLimit();
@@ -87,10 +113,12 @@ int Run(const Config& config) {
                std::string(config.service.router.default_policy->name()).c_str(),
                config.service.replicas.size(), admin.c_str());
 
-  int signal = 0;
-  while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) service.ReopenLog();
-  spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  const int signal = AwaitEnd(signals, Duration::max(), service);
   if (status != nullptr) status->SetNotServing();
+  if (signal == SIGTERM && config.drain_delay > Duration::zero()) {
+    LeadOut(signals, config.drain_delay, service);
+  }
+  spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
   service.Drain(config.grace);
   // What speaks to the loop goes before it.
   status.reset();

@@ -140,7 +140,18 @@ Status Service::OnLoop(std::function<Status()> work) {
   return result.get();
 }
 
+void Service::AnnounceDrain() {
+  if (server_ == nullptr) return;
+  server_->WindDown();
+  const Status told = OnLoop([this] {
+    door_.SetStopping();
+    return OkStatus();
+  });
+  if (!told.ok()) spdlog::warn("stopping: {}", told.ToString());
+}
+
 void Service::Drain(Duration grace) {
+  if (following_) AnnounceDrain();
   if (admin_server_ != nullptr) admin_server_->Stop(Duration::zero());
   const bool was_following = std::exchange(following_, false);
   if (was_following) {
@@ -172,6 +183,7 @@ void Service::Stop(Duration grace) {
 
 StatusReport Service::Report() const {
   StatusReport report = StatusReport::Of(replicas_, index_);
+  report.stopping = door_.stopping();
   report.default_policy = options_.router.default_policy->name();
   report.waiting = admission_.waiting();
   report.stores = store_feed_.Report();

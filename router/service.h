@@ -72,8 +72,11 @@ class Service {
   // Listens, adds the replicas and begins to follow where more come from. Errors are those of
   // HttpServer::Listen, Membership::Replace and FleetFile::Load.
   Status Start();
-  // Stops accepting and lets requests in flight finish for up to `grace`, then cancels them. The
-  // loop goes on, but tells listeners nothing any more. Idempotent.
+  // The drain is near: /health and the status say so, replies end their connections, and all else
+  // goes on, so that balancers send no more before they would be refused. Idempotent.
+  void AnnounceDrain();
+  // AnnounceDrain, then stops accepting and lets requests in flight finish for up to `grace`, then
+  // cancels them. The loop goes on, but tells listeners nothing any more. Idempotent.
   void Drain(Duration grace);
   // Drain, and the loop ends. Idempotent.
   void Stop(Duration grace);

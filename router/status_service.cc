@@ -41,6 +41,7 @@ class RouterRpc final : public rpc::Router::Service {
     out->set_default_policy(report->default_policy);
     out->set_uptime_seconds(report->uptime_seconds);
     out->set_index_blocks(report->index_blocks);
+    out->set_stopping(report->stopping);
     for (const ReplicaReport& r : report->replicas) Fill(r, out->add_replicas());
     return grpc::Status::OK;
   }

@@ -114,7 +114,8 @@ void PrintRouter(const io::Endpoint& address, const Result<rpc::RouterStatus>& r
                 std::string(router.status().message()).c_str());
     return;
   }
-  std::printf("\nROUTER  up %s, policy %s, %s blocks in its index, %d replicas\n",
+  std::printf("\nROUTER  %s %s, policy %s, %s blocks in its index, %d replicas\n",
+              router->stopping() ? "STOPPING after" : "up",
               DurationText(SecondsDuration(router->uptime_seconds())).c_str(),
               router->default_policy().c_str(), CountText(router->index_blocks()).c_str(),
               router->replicas_size());
@@ -192,6 +193,7 @@ std::string RouterJson(const io::Endpoint& address, const Result<rpc::RouterStat
   return object.Add("version", router->version())
       .Add("policy", router->default_policy())
       .Add("uptime_seconds", router->uptime_seconds())
+      .Add("stopping", router->stopping())
       .Add("index_blocks", uint64_t{router->index_blocks()})
       .AddRaw("replicas", JsonArray(replicas))
       .ToString();

@@ -79,9 +79,9 @@ class Pair {
         *folder + "/ember-store",          "--node-id=s1",
         "--listen=" + flags_.store_listen, "--grpc=" + flags_.store_grpc,
         "--admin=" + flags_.store_admin,   "--memory=" + flags_.memory};
-    std::vector<std::string> router = {*folder + "/ember-router",
-                                       "--listen=" + flags_.router_listen,
-                                       "--grpc=" + flags_.router_grpc, "--policy=" + flags_.policy};
+    std::vector<std::string> router = {
+        *folder + "/ember-router", "--listen=" + flags_.router_listen,
+        "--grpc=" + flags_.router_grpc, "--policy=" + flags_.policy, "--drain-delay-ms=0"};
     for (const std::string& replica : flags_.replicas) router.push_back("--replica=" + replica);
     for (std::vector<std::string>* command : {&store, &router}) {
       Result<ChildProcess> child = ChildProcess::Start(*std::move(command));

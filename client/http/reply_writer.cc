@@ -77,7 +77,8 @@ std::string ReplyWriter::Head(ResponseHead head, std::optional<uint64_t> content
   } else {
     framing_ = client_.http10 ? Framing::kUntilClose : Framing::kChunked;
   }
-  if (framing_ == Framing::kUntilClose || connection_.draining()) client_.keep_alive = false;
+  if (framing_ == Framing::kUntilClose || connection_.ends_after_reply())
+    client_.keep_alive = false;
 
   head.headers.RemoveHopByHop();
   head.headers.Remove("Content-Length");

@@ -192,6 +192,8 @@ size_t HttpServer::connection_count() const {
   return impl_->shared->connections.size();
 }
 
+void HttpServer::WindDown() { impl_->shared->winding_down = true; }
+
 size_t HttpServer::Stop(Duration grace) {
   ServerShared& shared = *impl_->shared;
   {

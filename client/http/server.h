@@ -64,6 +64,8 @@ class HttpServer {
 
   uint16_t port() const;
   size_t connection_count() const;
+  // From here on each reply ends its connection, so that clients go elsewhere; who comes is served.
+  void WindDown();
   // Of request bodies that are held now; at most max_buffered_bytes.
   size_t buffered_bytes() const;
   // Stops accepting, closes idle connections, lets requests in flight finish for up to `grace`,

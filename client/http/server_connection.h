@@ -43,7 +43,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void ClientGone();
   bool client_left() const { return client_left_; }
   bool cut() const { return cut_; }
-  bool draining() const { return draining_; }
+  // No further request is taken.
+  bool ends_after_reply() const { return draining_ || server_->winding_down; }
   Counter& responses(int status) { return server_->metrics.ResponsesOf(status); }
 
  private:

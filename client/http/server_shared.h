@@ -53,6 +53,7 @@ struct ServerShared {
   ServerMetrics metrics;
   std::atomic<int> refusals{0};  // connections being told "busy"
   std::atomic<size_t> requests_cut{0};
+  std::atomic<bool> winding_down{false};
 
   std::mutex mutex;
   std::condition_variable became_empty;

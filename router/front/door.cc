@@ -118,10 +118,11 @@ asio::awaitable<void> Door::Refuse(const http::Request& request, http::ResponseW
 
 asio::awaitable<void> Door::AnswerHealth(http::ResponseWriter& writer) {
   const size_t usable = replicas_.usable_count();
-  const std::string body = "{\"status\":\"" + std::string(usable > 0 ? "ok" : "no_replica") +
+  const char* status = stopping_ ? "stopping" : usable > 0 ? "ok" : "no_replica";
+  const std::string body = "{\"status\":\"" + std::string(status) +
                            "\",\"usable_replicas\":" + std::to_string(usable) +
                            ",\"replicas\":" + std::to_string(replicas_.size()) + "}";
-  const Status sent = co_await writer.SendJson(usable > 0 ? 200 : 503, body);
+  const Status sent = co_await writer.SendJson(usable > 0 && !stopping_ ? 200 : 503, body);
   (void)sent.ok();
 }
 

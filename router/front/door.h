@@ -2,7 +2,7 @@
 //
 //   /v1/models       (and one of them below it) what the fleet serves, where its replicas tell
 //   ServedPaths      routed to a replica; 429 with Retry-After over the limit
-//   /health          (and /healthz) 200 while a replica is usable, else 503
+//   /health          (and /healthz) 200 while a replica is usable, else 503; 503 before the end
 //   its pages        see Pages
 //   /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
 //   anything else    404 in the shape of an OpenAI error (of an Anthropic one below /v1/messages)
@@ -41,6 +41,9 @@ class Door {
         admin_(admin) {}
 
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
+  // From now on /health says so, and nothing else changes: who still comes is served.
+  void SetStopping() { stopping_ = true; }
+  bool stopping() const { return stopping_; }
   // All but /v1.
   boost::asio::awaitable<void> AnswerPage(http::Request& request, http::ResponseWriter& writer);
 
@@ -65,6 +68,7 @@ class Door {
   const ServedPaths served_;
   AdminApi* const admin_;  // null: not on this door
   size_t in_flight_ = 0;
+  bool stopping_ = false;
 };
 
 }  // namespace ember::router

@@ -270,6 +270,7 @@ std::string StatusReport::Json() const {
       .Add("version", EMBER_VERSION)
       .Add("default_policy", default_policy)
       .Add("uptime_seconds", uptime_seconds)
+      .Add("stopping", stopping)
       .Add("waiting", waiting)
       .Add("index_blocks", index_blocks)
       .Add("index_bytes", index_bytes)

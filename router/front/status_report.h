@@ -39,6 +39,7 @@ struct ReplicaReport {
 
 struct StatusReport {
   std::string default_policy;
+  bool stopping = false;  // it is about to end, and serves those who still come
   double uptime_seconds = 0;
   uint64_t waiting = 0;  // requests, for a replica's room
   uint64_t index_blocks = 0;

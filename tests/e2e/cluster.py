@@ -158,7 +158,7 @@ class Cluster:
 
     def router(self, name, agents, policy="cache_aware"):
         self.ports[name] = self.ports.get(name) or free_port()
-        command = [str(BIN / "ember-router"), f"--listen=127.0.0.1:{self.ports[name]}"]
+        command = [str(BIN / "ember-router"), f"--listen=127.0.0.1:{self.ports[name]}", "--drain-delay-ms=0"]
         command += ["--grpc=127.0.0.1:0", f"--policy={policy}"]
         command += [f"--store=127.0.0.1:{self.ports[store + '.grpc']}" for store in self.stores]
         for agent in agents:

@@ -10,6 +10,8 @@ from cluster import BIN, call, wait_for
 
 class RouterProcess:
     def __init__(self, replicas, *flags):
+        if not any(flag.startswith("--drain-delay-ms") for flag in flags):
+            flags += ("--drain-delay-ms=0",)
         names = [f"--replica=r{i},http={r.address}" for i, r in enumerate(replicas, 1)]
         self.process = subprocess.Popen([str(BIN / "ember-router"), "--listen=127.0.0.1:0", "--grpc=off", *names, *flags],
                                         stderr=subprocess.PIPE, text=True)

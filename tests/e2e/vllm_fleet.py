@@ -56,7 +56,7 @@ class VllmFleet(cluster.Cluster):
 
     def vllm_router(self, name, replicas, extra=()):
         self.ports[name] = self.ports.get(name) or cluster.free_port()
-        command = [str(cluster.BIN / "ember-router"), f"--listen=127.0.0.1:{self.ports[name]}", "--grpc=127.0.0.1:0"]
+        command = [str(cluster.BIN / "ember-router"), f"--listen=127.0.0.1:{self.ports[name]}", "--grpc=127.0.0.1:0", "--drain-delay-ms=0"]
         command += [f"--replica={r},http=127.0.0.1:{self.ports[r]},events={self.events(r)},replay={self.replay(r)}" for r in replicas]
         command += [f"--tokenizer={NAME}={MODEL}", *extra]
         self._start(name, command)

@@ -88,7 +88,7 @@ def agent(binaries, name, ports, engine_port, model, slot_dir, stores):
 
 def router(binaries, port, replicas):
     """replicas: {name: dict listen/grpc} of the agents."""
-    return [f"{binaries}/ember-router", f"--listen={at(port)}", f"--grpc={at(0)}", "--policy=cache_aware"] + [
+    return [f"{binaries}/ember-router", f"--listen={at(port)}", f"--grpc={at(0)}", "--drain-delay-ms=0", "--policy=cache_aware"] + [
         f"--replica={name},http={at(ports['listen'])},grpc={at(ports['grpc'])}"
         for name, ports in replicas.items()
     ]

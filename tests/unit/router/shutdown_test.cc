@@ -93,5 +93,23 @@ TEST_F(Shutdown, WhoWaitsForRoomAndWhoIsStillSendingAreTold503) {
   EXPECT_THAT(Log(), Not(HasSubstr("client_gone")));
 }
 
+TEST(ShutdownAhead, HealthTurnsBalancersAwayWhileWhoComesIsServed) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()});
+  TestSocket kept = router.Client();
+  kept.Send(Post("{}"));
+  EXPECT_EQ(kept.ReadMessage().Field("Connection"), "");
+  router.service->AnnounceDrain();
+  const WireMessage health = router.Ask(Get("/health"));
+  EXPECT_EQ(health.status(), 503);
+  EXPECT_THAT(health.body, HasSubstr(R"("status":"stopping","usable_replicas":1)"));
+  EXPECT_TRUE(router.Status().stopping);
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 200) << "on a new connection";
+  kept.Send(Post("{}"));
+  const WireMessage last = kept.ReadMessage();
+  EXPECT_EQ(last.status(), 200);
+  EXPECT_EQ(last.Field("Connection"), "close") << "its next request goes elsewhere";
+}
+
 }  // namespace
 }  // namespace ember::router
