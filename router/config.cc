@@ -41,7 +41,8 @@ constexpr const char* kFooter =
     "SIGTERM stops it: for --drain-delay-ms /health says 503 while all else goes on, so that\n"
     "balancers turn away; then nobody is let in, and requests in flight are finished within\n"
     "--grace-ms. SIGINT, or a second SIGTERM, ends the delay.\n"
-    "SIGHUP opens the access log anew, after its file was renamed.\n"
+    "SIGHUP opens the access log anew, after its file was renamed, and reads --tls-cert,\n"
+    "--tls-key and --tls-client-ca again, for new connections; faulty ones change nothing.\n"
     "Exit codes: 0 stopped, 1 could not start, 2 wrong command line.";
 
 // The flags as text and numbers; Config is what they mean.

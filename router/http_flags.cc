@@ -13,10 +13,9 @@ Status InterpretTls(const HttpFlags& f, ServiceOptions* out) {
     return InvalidError("--tls-client-ca needs --tls-cert");
   }
   if (!f.tls_cert.empty()) {
-    auto tls = http::TlsContext::ForServer(
-        {.certificate = f.tls_cert, .key = f.tls_key, .client_ca = f.tls_client_ca});
+    out->tls_files = {.certificate = f.tls_cert, .key = f.tls_key, .client_ca = f.tls_client_ca};
+    const auto tls = http::TlsContext::ForServer(*out->tls_files);
     if (!tls.ok()) return tls.status().WithContext("--tls-...");
-    out->server.tls = *std::move(tls);
   }
   if (!f.upstream_ca.empty()) {
     auto tls = http::TlsContext::ForClient(f.upstream_ca);
@@ -32,7 +31,9 @@ void HttpFlags::Declare(CLI::App& app) {
   const auto option = [&](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str();
   };
-  app.add_option("--tls-cert", tls_cert, "PEM chain: the listener speaks TLS only");
+  app.add_option(
+      "--tls-cert", tls_cert,
+      "PEM chain: the listener speaks TLS only. SIGHUP reads it again, and the next two");
   app.add_option("--tls-key", tls_key, "its PEM key");
   app.add_option("--tls-client-ca", tls_client_ca,
                  "PEM: only clients with a certificate of one of these");

@@ -30,8 +30,8 @@ void SetUpLog(const std::string& level) {
   spdlog::set_level(spdlog::level::from_str(level));
 }
 
-// To stop, or to reopen the log. Blocked before any thread starts, so that only main's sigwait gets
-// them.
+// To stop, or to read files again. Blocked before any thread starts, so that only main's sigwait
+// gets them.
 sigset_t BlockSignals() {
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
@@ -59,7 +59,7 @@ int AwaitEnd(const sigset_t& signals, Duration at_most, Service& service) {
     const timespec wait{.tv_sec = left / seconds(1), .tv_nsec = (left % seconds(1)).count()};
     const int signal = sigtimedwait(&signals, nullptr, &wait);
     if (signal == SIGHUP) {
-      service.ReopenLog();
+      service.Reload();
     } else if (signal > 0 || (errno == EAGAIN && left == Duration::zero())) {
       return std::max(signal, 0);
     }

@@ -86,6 +86,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
 Status Service::Start() {
   EMBER_RETURN_IF_ERROR(tokenizer_.Load());
   EMBER_RETURN_IF_ERROR(telemetry_.Open(options_.telemetry, loop_, pool_));
+  if (options_.tls_files) EMBER_RETURN_IF_ERROR(ReadTls(&options_.server.tls));
   auto server = http::HttpServer::Listen(
       loop_, options_.server, [this](http::Request& request, http::ResponseWriter& writer) {
         return door_.Answer(request, writer);
@@ -95,6 +96,28 @@ Status Service::Start() {
   if (options_.admin.listen) EMBER_RETURN_IF_ERROR(ListenForAdmin());
   following_ = true;
   return OnLoop([this] { return StartFleet(); });
+}
+
+Status Service::ReadTls(std::shared_ptr<http::TlsContext>* out) const {
+  auto tls = http::TlsContext::ForServer(*options_.tls_files);
+  if (!tls.ok()) return tls.status();
+  *out = *std::move(tls);
+  const std::string doubt = (*out)->DoubtAt(std::time(nullptr));
+  if (!doubt.empty()) {
+    spdlog::warn("tls: certificate {} {}", options_.tls_files->certificate, doubt);
+  }
+  return OkStatus();
+}
+
+void Service::Reload() {
+  telemetry_.ReopenLog();
+  if (!options_.tls_files || server_ == nullptr) return;
+  std::shared_ptr<http::TlsContext> tls;
+  if (const Status read = ReadTls(&tls); !read.ok()) {
+    return spdlog::error("tls: {}; the old certificate stays", read.ToString());
+  }
+  server_->SetTls(std::move(tls));
+  spdlog::info("tls: new connections get {} as it is now", options_.tls_files->certificate);
 }
 
 Status Service::ListenForAdmin() {

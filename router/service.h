@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/http/server.h"
+#include "client/http/tls_context.h"
 #include "router/events/event_follower.h"
 #include "router/fleet/engine_poller.h"
 #include "router/fleet/fleet_dns.h"
@@ -38,6 +39,7 @@ struct AdminOptions {
 
 struct ServiceOptions {
   http::HttpServerOptions server;
+  std::optional<http::TlsServerFiles> tls_files;  // nothing: plain HTTP; server.tls is made of them
   http::UpstreamPoolOptions upstream;
   ForwarderOptions forwarder;
   PromptTokenizerOptions tokenizer;
@@ -81,8 +83,10 @@ class Service {
   // Drain, and the loop ends. Idempotent.
   void Stop(Duration grace);
 
-  // After the access log's file was renamed.
-  void ReopenLog() { telemetry_.ReopenLog(); }
+  // After files changed: opens the access log anew, and reads the listener's certificate, key and
+  // client authorities again, for new connections; when they are faulty the old ones stay. The log
+  // tells.
+  void Reload();
 
   uint16_t port() const { return server_->port(); }
   // 0: the admin API has no address of its own.
@@ -97,6 +101,8 @@ class Service {
  private:
   StatusReport Report() const;
   Status StartFleet();
+  // Of files that may have changed since the command line was read.
+  Status ReadTls(std::shared_ptr<http::TlsContext>* out) const;
   Status ListenForAdmin();
   // Runs on the loop and waits; kUnavailable when the loop does not answer.
   Status OnLoop(std::function<Status()> work);

@@ -17,6 +17,7 @@
 #include "client/http/server_connection.h"
 #include "client/http/server_shared.h"
 #include "client/http/watchdog.h"
+#include "proto/base/check.h"
 
 namespace ember::http {
 
@@ -83,6 +84,16 @@ std::vector<std::shared_ptr<ServerConnection>> ServerShared::Snapshot() {
   out.reserve(connections.size());
   for (const auto& [key, connection] : connections) out.push_back(connection);
   return out;
+}
+
+std::shared_ptr<TlsContext> ServerShared::tls() {
+  std::lock_guard lock(mutex);
+  return tls_;
+}
+
+void ServerShared::SetTls(std::shared_ptr<TlsContext> tls) {
+  std::lock_guard lock(mutex);
+  tls_ = std::move(tls);
 }
 
 struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
@@ -190,6 +201,11 @@ size_t HttpServer::buffered_bytes() const { return impl_->shared->budget.used();
 size_t HttpServer::connection_count() const {
   std::lock_guard lock(impl_->shared->mutex);
   return impl_->shared->connections.size();
+}
+
+void HttpServer::SetTls(std::shared_ptr<TlsContext> tls) {
+  EMBER_CHECK(impl_->shared->options.tls != nullptr && tls != nullptr, "TLS all along");
+  impl_->shared->SetTls(std::move(tls));
 }
 
 void HttpServer::WindDown() { impl_->shared->winding_down = true; }

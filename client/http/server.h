@@ -64,6 +64,8 @@ class HttpServer {
 
   uint16_t port() const;
   size_t connection_count() const;
+  // The TLS of connections that come from here on; the server must have had some. Any thread.
+  void SetTls(std::shared_ptr<TlsContext> tls);
   // From here on each reply ends its connection, so that clients go elsewhere; who comes is served.
   void WindDown();
   // Of request bodies that are held now; at most max_buffered_bytes.

@@ -120,9 +120,10 @@ asio::awaitable<void> ServerConnection::Serve() {
 
 // The TLS handshake, where the server has it.
 asio::awaitable<bool> ServerConnection::Secure() {
-  if (server_->options.tls == nullptr) co_return true;
+  const std::shared_ptr<TlsContext> tls = server_->tls();
+  if (tls == nullptr) co_return true;
   watchdog_.ExpireAt(After(server_->options.header_timeout));
-  const error_code ec = co_await wire_.AcceptTls(*server_->options.tls);
+  const error_code ec = co_await wire_.AcceptTls(*tls);
   watchdog_.Disarm();
   co_return !ec;
 }

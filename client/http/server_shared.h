@@ -40,12 +40,16 @@ struct ServerShared {
       : options(std::move(o)),
         handler(std::move(h)),
         budget(options.max_buffered_bytes),
-        metrics(options.metrics, options.metrics_prefix) {}
+        metrics(options.metrics, options.metrics_prefix),
+        tls_(options.tls) {}
 
   // Adds a connection. False: the limit is reached or the server stops.
   bool Add(const std::shared_ptr<ServerConnection>& connection);
   void Remove(ServerConnection* connection);
   std::vector<std::shared_ptr<ServerConnection>> Snapshot();
+  // Of new connections; null: plain HTTP.
+  std::shared_ptr<TlsContext> tls();
+  void SetTls(std::shared_ptr<TlsContext> tls);
 
   const HttpServerOptions options;
   const Handler handler;
@@ -59,6 +63,9 @@ struct ServerShared {
   std::condition_variable became_empty;
   std::unordered_map<ServerConnection*, std::shared_ptr<ServerConnection>> connections;
   bool stopping = false;
+
+ private:
+  std::shared_ptr<TlsContext> tls_;  // under the mutex
 };
 
 }  // namespace ember::http

@@ -2,6 +2,7 @@
 
 #include <openssl/ssl.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace ember::http {
@@ -29,6 +30,18 @@ Status Check(error_code ec, std::string_view what, const std::string& file) {
   return InvalidError(std::string(what) + " \"" + file + "\": " + ec.message());
 }
 
+std::string SpanText(int64_t seconds) {
+  const int64_t hours = seconds / 3600;
+  return hours >= 48 ? std::to_string(hours / 24) + " days" : std::to_string(hours) + " hours";
+}
+
+// From `a` to `b`, in seconds.
+int64_t SpanOf(const ASN1_TIME* a, const ASN1_TIME* b) {
+  int days = 0, seconds = 0;
+  if (ASN1_TIME_diff(&days, &seconds, a, b) != 1) return 0;
+  return int64_t{days} * 86'400 + seconds;
+}
+
 }  // namespace
 
 TlsContext::TlsContext(ssl::context::method method) : context_(method) {
@@ -47,6 +60,10 @@ Result<std::shared_ptr<TlsContext>> TlsContext::ForServer(const TlsServerFiles& 
   EMBER_RETURN_IF_ERROR(Check(ec, "certificate", files.certificate));
   c.use_private_key_file(files.key, ssl::context::pem, ec);
   EMBER_RETURN_IF_ERROR(Check(ec, "key", files.key));
+  // Of another kind than the certificate's it was not compared.
+  if (SSL_CTX_check_private_key(c.native_handle()) != 1) {
+    return InvalidError("key \"" + files.key + "\": it is not that of " + files.certificate);
+  }
   if (!files.client_ca.empty()) {
     c.load_verify_file(files.client_ca, ec);
     EMBER_RETURN_IF_ERROR(Check(ec, "client CA", files.client_ca));
@@ -56,6 +73,21 @@ Result<std::shared_ptr<TlsContext>> TlsContext::ForServer(const TlsServerFiles& 
   }
   SSL_CTX_set_alpn_select_cb(c.native_handle(), ChooseProtocol, nullptr);
   return self;
+}
+
+std::string TlsContext::DoubtAt(std::time_t now) {
+  constexpr int64_t kWeek = 7 * 86'400;
+  const X509* own = SSL_CTX_get0_certificate(context_.native_handle());
+  const std::unique_ptr<ASN1_TIME, decltype(&ASN1_TIME_free)> at(ASN1_TIME_set(nullptr, now),
+                                                                 ASN1_TIME_free);
+  if (own == nullptr || at == nullptr) return "";
+  const ASN1_TIME* begin = X509_get0_notBefore(own);
+  const ASN1_TIME* end = X509_get0_notAfter(own);
+  const int64_t left = SpanOf(at.get(), end), ahead = SpanOf(at.get(), begin);
+  if (left <= 0) return "expired " + SpanText(-left) + " ago";
+  if (ahead > 0) return "is not valid for " + SpanText(ahead) + " yet";
+  if (left > std::min(kWeek, SpanOf(begin, end) / 5)) return "";
+  return "expires in " + SpanText(left);
 }
 
 Result<std::shared_ptr<TlsContext>> TlsContext::ForClient(const std::string& ca_file) {

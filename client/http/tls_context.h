@@ -1,8 +1,9 @@
 // TlsContext: certificates and rules of TLS (1.2 and 1.3) for one listener, or for all upstreams.
-// Made once at start, then shared by connections of any thread.
+// Made at start, and anew when files changed; then shared, unchanged, by connections of any thread.
 #pragma once
 
 #include <boost/asio/ssl/context.hpp>
+#include <ctime>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,11 @@ class TlsContext {
   static Result<std::shared_ptr<TlsContext>> ForServer(const TlsServerFiles& files);
   // Upstreams must have a certificate of `ca_file`, or of the system's authorities when it is "".
   static Result<std::shared_ptr<TlsContext>> ForClient(const std::string& ca_file);
+
+  // What is wrong with a server's own certificate at that time: it "expired 3 days ago", "expires
+  // in 5 days" (a week or less is left, and less than a fifth of its life), "is not valid for 2
+  // days yet". Empty: nothing.
+  std::string DoubtAt(std::time_t now);
 
   boost::asio::ssl::context& native() { return context_; }
 

@@ -9,7 +9,7 @@ from cluster import BIN, call, wait_for
 
 
 class RouterProcess:
-    def __init__(self, replicas, *flags):
+    def __init__(self, replicas, *flags, tls=False):
         if not any(flag.startswith("--drain-delay-ms") for flag in flags):
             flags += ("--drain-delay-ms=0",)
         names = [f"--replica=r{i},http={r.address}" for i, r in enumerate(replicas, 1)]
@@ -27,6 +27,8 @@ class RouterProcess:
         # A full pipe would stop it.
         self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
         self.reader.start()
+        if tls:  # it is asked otherwise than below
+            return
         wait_for("usable replicas", lambda: json.loads(call(self.port, "GET", "/health").body)["usable_replicas"] >= len(replicas))
 
     def ask(self, body, n=1, path="/v1/chat/completions", **headers):

@@ -2,9 +2,14 @@
 
   EMBER_BIN=build/release/bin python3 tests/e2e/signals_test.py"""
 
+import shutil
 import signal
+import ssl
+import subprocess
+import tempfile
 import threading
 import unittest
+from pathlib import Path
 
 from cluster import call, needs, wait_for
 from router_process import RouterProcess
@@ -30,6 +35,34 @@ class Signals(unittest.TestCase):
         router.signal(signal.SIGHUP)
         (reply,) = router.ask(CHAT)
         self.assertEqual((reply.status, reply.headers["Connection"]), (200, "close"))
+        self.assertEqual(router.stop(), 0)
+
+    def test_sighup_reads_the_certificate_again_and_keeps_the_old_one_on_a_fault(self):
+        if shutil.which("openssl") is None:
+            self.skipTest("needs openssl")
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        cert, key = folder / "cert.pem", folder / "key.pem"
+
+        def renew(days):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=door",
+                            "-days", str(days), "-keyout", key, "-out", cert], check=True, capture_output=True)
+            return cert.read_text()
+
+        first = renew(1)
+        router = RouterProcess([], f"--tls-cert={cert}", f"--tls-key={key}", tls=True)
+        self.addCleanup(router.close)
+
+        def served():
+            return ssl.get_server_certificate(("127.0.0.1", router.port))
+
+        self.assertEqual(served(), first)
+        second = renew(300)
+        router.signal(signal.SIGHUP)
+        wait_for("the new certificate", lambda: served() == second)
+        key.write_text("no key")
+        router.signal(signal.SIGHUP)
+        wait_for("a line in the log", lambda: any("the old certificate stays" in line for line in router.said))
+        self.assertEqual(served(), second)
         self.assertEqual(router.stop(), 0)
 
     def test_sigint_waits_for_nobody(self):

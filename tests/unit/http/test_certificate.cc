@@ -30,13 +30,16 @@ void WriteFile(const std::string& path, Write write) {
 
 }  // namespace
 
-TestCertificate::TestCertificate(const std::string& names) : folder_(MakeTempFolder()) {
+TestCertificate::TestCertificate(const std::string& names) : TestCertificate(names, -3600, 3600) {}
+
+TestCertificate::TestCertificate(const std::string& names, long begin, long end)
+    : folder_(MakeTempFolder()) {
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
   const std::unique_ptr<X509, decltype(&X509_free)> cert(X509_new(), X509_free);
   X509_set_version(cert.get(), 2);
   ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), 1);
-  X509_gmtime_adj(X509_getm_notBefore(cert.get()), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(cert.get()), 3600);
+  X509_gmtime_adj(X509_getm_notBefore(cert.get()), begin);
+  X509_gmtime_adj(X509_getm_notAfter(cert.get()), end);
   X509_set_pubkey(cert.get(), key.get());
   X509_NAME* name = X509_get_subject_name(cert.get());
   const std::string subject = "test " + names;

@@ -10,6 +10,8 @@ class TestCertificate {
  public:
   // `names`: "DNS:engine.example,IP:127.0.0.1".
   explicit TestCertificate(const std::string& names);
+  // Valid from `begin` to `end`, in seconds from now.
+  TestCertificate(const std::string& names, long begin, long end);
   ~TestCertificate();
   TestCertificate(const TestCertificate&) = delete;
   TestCertificate& operator=(const TestCertificate&) = delete;

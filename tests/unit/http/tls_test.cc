@@ -155,6 +155,34 @@ TEST(Tls, SilentAndBrokenHandshakesEndInTime) {
   EXPECT_TRUE(Ask(door, pool, Https(door.port())).ok());
 }
 
+TEST(Tls, ACertificateThatHasOrWillSoonHaveExpiredIsDoubted) {
+  constexpr long kDay = 86'400;
+  const std::time_t now = std::time(nullptr);
+  const auto doubt = [&](long begin, long end) {
+    const TestCertificate certificate(kNames, begin, end);
+    return Secured(certificate).tls->DoubtAt(now);
+  };
+  EXPECT_THAT(doubt(-90 * kDay, -3 * kDay - 60), HasSubstr("expired 3 days ago"));
+  EXPECT_THAT(doubt(-85 * kDay, 5 * kDay + 60), HasSubstr("expires in 5 days"));
+  EXPECT_THAT(doubt(-kDay, 3600 + 60), HasSubstr("expires in 1 hours"));
+  EXPECT_THAT(doubt(2 * kDay + 60, 90 * kDay), HasSubstr("is not valid for 2 days yet"));
+  EXPECT_EQ(doubt(-82 * kDay, 8 * kDay), "");
+  EXPECT_EQ(doubt(-3600, kDay), "") << "one that lives for a day is young";
+}
+
+TEST(Tls, NewConnectionsGetTheNewCertificateAndOldOnesGoOn) {
+  const TestCertificate before(kNames), after(kNames);
+  Door door(Tell, Secured(before));
+  UpstreamPool old_friend(door.loop, Trusting(before)), new_friend(door.loop, Trusting(after));
+  ASSERT_TRUE(Ask(door, old_friend, Https(door.port())).ok());
+  EXPECT_FALSE(Ask(door, new_friend, Https(door.port())).ok());
+  door.server->SetTls(Secured(after).tls);
+  EXPECT_TRUE(Ask(door, new_friend, Https(door.port())).ok());
+  EXPECT_TRUE(Ask(door, old_friend, Https(door.port())).ok()) << "on the connection that it has";
+  UpstreamPool late(door.loop, Trusting(before));
+  EXPECT_FALSE(Ask(door, late, Https(door.port())).ok());
+}
+
 TEST(Tls, FilesThatAreNoneAreNamed) {
   const TestCertificate certificate(kNames);
   const auto no_file =
@@ -164,6 +192,10 @@ TEST(Tls, FilesThatAreNoneAreNamed) {
   EXPECT_FALSE(TlsContext::ForServer({.certificate = certificate.certificate(),
                                       .key = certificate.certificate(),
                                       .client_ca = ""})
+                   .ok());
+  const TestCertificate other(kNames);
+  EXPECT_FALSE(TlsContext::ForServer(
+                   {.certificate = certificate.certificate(), .key = other.key(), .client_ca = ""})
                    .ok());
   EXPECT_FALSE(TlsContext::ForClient(certificate.key()).ok());
 }
