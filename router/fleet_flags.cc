@@ -1,6 +1,7 @@
 #include "router/fleet_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <set>
 
 namespace ember::router {
@@ -18,6 +19,12 @@ Status ReadReplicas(const std::vector<std::string>& texts, std::vector<ReplicaCo
     out->push_back(*std::move(replica));
   }
   return OkStatus();
+}
+
+bool IsLoopback(const std::string& host) {
+  boost::system::error_code ec;
+  const auto address = boost::asio::ip::make_address(host, ec);
+  return !ec && address.is_loopback();
 }
 
 Status ReadAdmin(const FleetFlags& flags, AdminOptions* out) {
@@ -39,6 +46,11 @@ Status ReadAdmin(const FleetFlags& flags, AdminOptions* out) {
   }
   Result<http::Origin> address = ListenAddress("--admin", flags.admin);
   if (!address.ok()) return address.status();
+  if (out->token.empty() && !flags.admin_without_token && !IsLoopback(address->host)) {
+    return InvalidError("--admin: who reaches " + flags.admin +
+                        " could change the fleet; name a token with --admin-token-file, listen on "
+                        "127.0.0.1, or say --admin-without-token");
+  }
   out->listen = *std::move(address);
   return OkStatus();
 }
@@ -77,6 +89,9 @@ void FleetFlags::Declare(CLI::App& app) {
          "address of the admin API (/admin/replicas); \"door\": beside /v1, with a token");
   app.add_option("--admin-token-file", admin_token_file,
                  "the bearer token of the admin API is this file's first line");
+  app.add_flag(
+      "--admin-without-token", admin_without_token,
+      "--admin may be reached from other hosts without a token: they can change the fleet");
   option(
       "--max-waiting", max_waiting,
       "requests that wait while every replica that serves their model is at its max_concurrency; "

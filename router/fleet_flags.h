@@ -25,6 +25,7 @@ struct FleetFlags {
   std::string health_path = "/health";
   std::string admin = "off";
   std::string admin_token_file;
+  bool admin_without_token = false;
   size_t max_waiting = 1024;
   int queue_timeout_ms = 30000;
   bool trust_tenant_header = false;

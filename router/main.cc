@@ -108,10 +108,11 @@ int Run(const Config& config) {
     admin = " admin=" +
             http::Origin{config.service.admin.listen->host, service.admin_port()}.ToString();
   }
+  const Result<StatusReport> joined = service.GetStatus();
   std::fprintf(stderr, "ready http=%s grpc=%s policy=%s replicas=%zu%s\n", http.ToString().c_str(),
                status != nullptr ? grpc.ToString().c_str() : "off",
                std::string(config.service.router.default_policy->name()).c_str(),
-               config.service.replicas.size(), admin.c_str());
+               joined.ok() ? joined->replicas.size() : 0, admin.c_str());
 
   const int signal = AwaitEnd(signals, Duration::max(), service);
   if (status != nullptr) status->SetNotServing();

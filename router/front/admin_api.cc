@@ -24,6 +24,14 @@ bool SameSecret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
+// What follows "Bearer", whose case does not matter (RFC 9110, 11.1); "" for other schemes.
+std::string_view BearerOf(std::string_view credentials) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!http::EqualNoCase(credentials.substr(0, kScheme.size()), kScheme)) return "";
+  const size_t token = credentials.find_first_not_of(' ', kScheme.size());
+  return token == credentials.npos ? "" : credentials.substr(token);
+}
+
 bool IsJson(const http::Request& request) {
   const std::string_view type = request.headers.Get("Content-Type");
   return http::EqualNoCase(type.substr(0, type.find(';')), "application/json");
@@ -38,7 +46,7 @@ bool AdminApi::Knows(std::string_view path) {
 
 std::optional<OpenAiError> AdminApi::Refusal(const http::Request& request) const {
   if (!token_.empty()) {
-    if (SameSecret(request.headers.Get("Authorization"), "Bearer " + token_)) return {};
+    if (SameSecret(BearerOf(request.headers.Get("Authorization")), token_)) return {};
     return OpenAiError::ForHttpStatus(401, "the admin API wants its token as bearer",
                                       "unauthorized");
   }

@@ -101,9 +101,15 @@ TEST(Config, FleetFlagsSayWhereReplicasComeFrom) {
   EXPECT_EQ(s.admin.listen->port, 0);
   EXPECT_FALSE(s.admin.on_door);
   EXPECT_FALSE(Parse({})->value().service.admin.listen) << "nobody changes the fleet by default";
+  for (const char* loopback : {"--admin=127.0.0.9:1", "--admin=[::1]:1"}) {
+    EXPECT_TRUE(Parse({loopback}).ok()) << loopback;
+  }
+  EXPECT_TRUE(Parse({"--admin=0.0.0.0:1", "--admin-without-token"}).ok()) << "as it was said";
   for (const std::vector<const char*>& wrong :
        std::vector<std::vector<const char*>>{{"--admin=door"},
                                              {"--admin=127.0.0.1:0", "--admin-token-file=/nowhere"},
+                                             {"--admin=0.0.0.0:1"},
+                                             {"--admin=[::]:1"},
                                              {"--admin-token-file=/dev/null"},
                                              {"--fleet-dns=llm.svc"},
                                              {"--health-path=health"},
