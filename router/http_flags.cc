@@ -42,7 +42,8 @@ void HttpFlags::Declare(CLI::App& app) {
   app.add_option("--allow-path", allowed_paths,
                  "further path of the engines, with all below it; repeat for each. Served anyway: "
                  "the paths of OpenAI's, Anthropic's and rerank APIs, tokenize, pooling");
-  option("--max-connections", max_connections, "client connections; more get 503")
+  app.add_option("--max-connections", max_connections,
+                 "client connections; more get 503 [10000, or what descriptors allow]")
       ->check(CLI::Range(size_t{1}, size_t{1} << 20));
   option("--max-replica-connections", max_replica_connections,
          "connections to one replica; requests beyond go to others")

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ struct HttpFlags {
 
   std::string tls_cert, tls_key, tls_client_ca, upstream_ca;
   std::vector<std::string> allowed_paths;
-  size_t max_connections = 10000;
+  std::optional<size_t> max_connections;
   size_t max_replica_connections = 4096;
   size_t max_header_kib = 32;
   size_t max_body_mib = 64;

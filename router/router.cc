@@ -60,11 +60,10 @@ void CountTokens(const AttemptResult& result, ReplicaTotals* totals) {
 }  // namespace
 
 Status Router::Admit(const http::Request& request, Routing* routing) const {
-  Result<RoutingOptions> options = RoutingOptions::Of(
-      request, DefaultPolicy(request, routing), options_.allow_policy_override, *parts_.random);
+  Result<RoutingOptions> options =
+      RoutingOptions::Of(request, DefaultPolicy(request, routing), options_.allow_policy_override);
   if (!options.ok()) return options.status();
   routing->options = *std::move(options);
-  routing->record.request_id = routing->options.request_id;
   routing->record.policy = routing->options.policy->name();
   const std::string& pin = routing->options.pin;
   if (!pin.empty() && parts_.replicas->Find(pin) == nullptr) {
@@ -78,7 +77,7 @@ Status Router::Admit(const http::Request& request, Routing* routing) const {
 asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWriter& writer) {
   Routing routing;
   parts_.telemetry->Begin(request, &routing.record);
-  parts_.telemetry->BeginTrace(request, *parts_.random, &routing.record);
+  parts_.telemetry->BeginTrace(request, &routing.record);
   if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
     co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
   }
@@ -285,8 +284,9 @@ void Router::Settle(const Routing& routing, const PrefixMatcher::Presumed& presu
 asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* routing,
                                      OpenAiError error) {
   http::Headers headers;
-  if (!routing->options.request_id.empty()) {
-    headers.Add("x-ember-request-id", routing->options.request_id);
+  headers.Add("x-ember-request-id", routing->record.request_id);
+  if (!routing->record.attempts.empty()) {
+    headers.Add("x-ember-replica", std::string(routing->record.replica()));
   }
   if (error.status == 429 || error.status == 503) {
     headers.Add("Retry-After", std::to_string(parts_.admission->RetryAfterSeconds()));
@@ -310,6 +310,9 @@ void Router::Finish(Routing* routing, const AttemptResult& result) {
   record.stream = relay.event_stream;
   record.reply_bytes = relay.body_bytes;
   record.counted = result.usage && result.usage->counted;
+  if (result.usage) {
+    record.engine_prompt_tokens = result.usage->cached_tokens + result.usage->computed_tokens;
+  }
   if (record.counted) {
     record.cached_tokens = result.usage->cached_tokens;
     record.computed_tokens = result.usage->computed_tokens;

@@ -41,7 +41,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
       forwarder_(pool_, replicas_, metrics_, options_.forwarder),
       admission_(loop_.executor(), options_.admission, registry_),
       explain_(options_.explained_requests),
-      telemetry_(metrics_, explain_),
+      telemetry_(metrics_, explain_, random_),
       feed_(replicas_, index_, matcher_, tokenizer_, metrics_),
       prefetches_(loop_.executor(), agents, registry_),
       verifier_(loop_.executor(), agents, replicas_, matcher_, registry_),
@@ -88,8 +88,13 @@ Status Service::Start() {
   EMBER_RETURN_IF_ERROR(telemetry_.Open(options_.telemetry, loop_, pool_));
   if (options_.tls_files) EMBER_RETURN_IF_ERROR(ReadTls(&options_.server.tls));
   auto server = http::HttpServer::Listen(
-      loop_, options_.server, [this](http::Request& request, http::ResponseWriter& writer) {
+      loop_, options_.server,
+      [this](http::Request& request, http::ResponseWriter& writer) {
         return door_.Answer(request, writer);
+      },
+      [this](http::Request& request, http::ResponseWriter& writer, http::OpenAiError error,
+             http::Headers extra) {
+        return door_.AnswerRefused(request, writer, std::move(error), std::move(extra));
       });
   if (!server.ok()) return server.status();
   server_ = *std::move(server);

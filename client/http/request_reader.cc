@@ -174,17 +174,16 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadHead(Request* out) {
   d.SkipEmptyLines();
   d.in_head = true;
   d.line_ended = d.folded = false;
-  if (const error_code ec = co_await ReadMessageHead(d, *d.parser))
-    co_return FailureOf(ec, d.limits);
+  const error_code ec = co_await ReadMessageHead(d, *d.parser);
   d.in_head = false;
-  if (auto failure = d.CheckHead()) co_return failure;
   const auto& head = d.parser->get();
   out->method = std::string(head.method_string());
   out->SetTarget(std::string(head.target()));
   out->headers.Reserve(16);
   for (const auto& f : head) out->headers.Add(std::string(f.name_string()), std::string(f.value()));
   out->received_at = std::chrono::steady_clock::now();
-  co_return std::nullopt;
+  if (ec) co_return FailureOf(ec, d.limits);
+  co_return d.CheckHead();
 }
 
 bool RequestReader::http10() const { return impl_->parser->get().version() == 10; }

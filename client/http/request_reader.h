@@ -31,7 +31,8 @@ class RequestReader {
   RequestReader(ClientBytes& bytes, Limits limits, BodyBudget& budget);
   ~RequestReader();
 
-  // Reads the head of the next request into `out` (everything but the body).
+  // Reads the head of the next request into `out` (everything but the body); on a failure as far as
+  // it was understood.
   boost::asio::awaitable<std::optional<Failure>> ReadHead(Request* out);
   // Of the head just read:
   bool http10() const;

@@ -27,18 +27,20 @@ using boost::system::error_code;
 
 namespace {
 
+constexpr size_t kDefaultConnections = 10'000;
 constexpr int kMaxRefusals = 256;              // told "busy" at a time; others wait to be accepted
 constexpr Duration kFarewell = seconds(1);     // to tell clients that their requests are given up
 constexpr Duration kCancelGrace = seconds(5);  // for handlers to end once they are cancelled
 
 // Each client may need a second descriptor for its upstream; some are for refusals and for all
 // else.
-size_t ConnectionLimit(size_t wanted) {
+size_t ConnectionLimit(std::optional<size_t> asked) {
+  const size_t wanted = asked.value_or(kDefaultConnections);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
   const size_t others = std::min<size_t>(limit.rlim_cur / 8, 2 * kMaxRefusals);
   const size_t fit = std::max<size_t>((limit.rlim_cur - others) / 2, 8);
-  if (fit < wanted)
+  if (fit < wanted && asked)
     spdlog::warn("http: {} descriptors allow {} connections, not {}", limit.rlim_cur, fit, wanted);
   return std::min(fit, wanted);
 }
@@ -65,7 +67,7 @@ ServerMetrics::ServerMetrics(MetricsRegistry* given, const std::string& prefix)
 
 bool ServerShared::Add(const std::shared_ptr<ServerConnection>& connection) {
   std::lock_guard lock(mutex);
-  if (stopping || connections.size() >= options.max_connections) return false;
+  if (stopping || connections.size() >= *options.max_connections) return false;
   connections.emplace(connection.get(), connection);
   metrics.connections.Set(static_cast<double>(connections.size()));
   return true;
@@ -97,9 +99,10 @@ void ServerShared::SetTls(std::shared_ptr<TlsContext> tls) {
 }
 
 struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
-  Impl(HttpLoop& l, HttpServerOptions options, Handler handler)
+  Impl(HttpLoop& l, HttpServerOptions options, Handler handler, RefusalHandler refusal)
       : loop(l),
-        shared(std::make_shared<ServerShared>(std::move(options), std::move(handler))),
+        shared(std::make_shared<ServerShared>(std::move(options), std::move(handler),
+                                              std::move(refusal))),
         acceptor(loop.NewStrand()),
         spare_descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
   ~Impl() {
@@ -183,9 +186,10 @@ void HttpServer::Impl::ShedOne() {
 HttpServer::HttpServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(HttpLoop& loop, HttpServerOptions options,
-                                                       Handler handler) {
+                                                       Handler handler, RefusalHandler refusal) {
   options.max_connections = ConnectionLimit(options.max_connections);
-  auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(handler));
+  auto impl =
+      std::make_shared<Impl>(loop, std::move(options), std::move(handler), std::move(refusal));
   EMBER_RETURN_IF_ERROR(impl->Bind());
   asio::co_spawn(
       impl->acceptor.get_executor(), [impl] { return impl->Accept(); }, asio::detached);

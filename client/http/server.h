@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/http/loop.h"
@@ -35,8 +36,8 @@ struct HttpServerOptions {
   size_t max_header_bytes = 32u << 10;   // request line and header fields: 431
   size_t max_body_bytes = 64u << 20;     // 413, before a declared body is read
   size_t max_buffered_bytes = 1u << 30;  // request bodies of all connections together: 503
-  size_t max_connections =
-      10000;  // 503; lowered to half the process's descriptors if those are fewer
+  // 503. Nothing: 10 000. Lowered to half the process's descriptors if those are fewer.
+  std::optional<size_t> max_connections;
   Duration header_timeout =
       seconds(15);  // from the first byte of a request to its last header byte
   Duration body_timeout =
@@ -54,12 +55,19 @@ struct HttpServerOptions {
 using Handler =
     std::function<boost::asio::awaitable<void>(Request& request, ResponseWriter& writer)>;
 
+// Tells the client of a request that was refused before the handler saw it; `request` is what was
+// understood of it. Concurrency and life as of the handler.
+using RefusalHandler = std::function<boost::asio::awaitable<void>(
+    Request& request, ResponseWriter& writer, OpenAiError error, Headers extra)>;
+
 class HttpServer {
  public:
-  // Binds and starts to accept. kInvalid: `host` is not a numeric address. kUnavailable: the
-  // address is in use or not ours, with its name in the message.
+  // Binds and starts to accept. Without `refusal` errors are sent as they are. kInvalid: `host` is
+  // not a numeric address. kUnavailable: the address is in use or not ours, with its name in the
+  // message.
   static Result<std::unique_ptr<HttpServer>> Listen(HttpLoop& loop, HttpServerOptions options,
-                                                    Handler handler);
+                                                    Handler handler,
+                                                    RefusalHandler refusal = nullptr);
   ~HttpServer();
 
   uint16_t port() const;

@@ -134,8 +134,8 @@ asio::awaitable<bool> ServerConnection::ServeOne(bool first) {
   request.peer = peer_;
   request.secure = wire_.secure();
   if (const auto failure = co_await ReadRequest(&request)) {
-    reader_.EndRequest(std::move(request.body));
-    if (failure->status != 0) co_await RefuseRequest(*failure);
+    reader_.EndRequest(std::exchange(request.body, {}));
+    if (failure->status != 0) co_await RefuseRequest(request, *failure);
     co_return false;
   }
   server_->metrics.requests.Add();
@@ -176,8 +176,7 @@ asio::awaitable<std::optional<RequestReader::Failure>> ServerConnection::ReadReq
   if (failure && failure->status == 0 && watchdog_.expired()) {
     failure = RequestReader::Failure{408, "the request did not arrive in time"};
   } else if (failure && failure->status == 0 && cut_) {
-    const OpenAiError shutdown = OpenAiError::OfShutdown();
-    failure = RequestReader::Failure{shutdown.status, shutdown.message};
+    failure = RequestReader::Failure{503, "the server stops"};
   }
   watchdog_.Disarm();
   co_return failure;
@@ -216,13 +215,19 @@ asio::awaitable<bool> ServerConnection::Handle(Request& request) {
   co_return writer.reusable() && !gone_.cancelled();
 }
 
-asio::awaitable<void> ServerConnection::RefuseRequest(const RequestReader::Failure& failure) {
-  ReplyWriter writer(*this, {.keep_alive = false});
+asio::awaitable<void> ServerConnection::RefuseRequest(Request& request,
+                                                      const RequestReader::Failure& failure) {
+  ReplyWriter writer(*this, {.head_only = request.method == "HEAD", .keep_alive = false});
+  OpenAiError error = cut_ ? OpenAiError::OfShutdown()
+                           : OpenAiError::ForHttpStatus(failure.status, failure.message);
   Headers extra;
-  if (failure.status == 503) extra.Add("Retry-After", "1");
-  Status sent = co_await writer.SendError(
-      OpenAiError::ForHttpStatus(failure.status, failure.message), std::move(extra));
-  if (sent.ok()) co_await Linger(kLinger);
+  if (error.status == 503) extra.Add("Retry-After", "1");
+  if (server_->refusal) {
+    co_await server_->refusal(request, writer, std::move(error), std::move(extra));
+  } else {
+    const Status sent = co_await writer.SendError(std::move(error), std::move(extra));
+  }
+  if (!client_left_) co_await Linger(kLinger);
 }
 
 asio::awaitable<void> ServerConnection::Refuse() {

@@ -56,7 +56,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   boost::asio::awaitable<bool> AwaitRequest(bool first);
   boost::asio::awaitable<std::optional<RequestReader::Failure>> ReadRequest(Request* request);
   boost::asio::awaitable<bool> Handle(Request& request);
-  boost::asio::awaitable<void> RefuseRequest(const RequestReader::Failure& failure);
+  boost::asio::awaitable<void> RefuseRequest(Request& request,
+                                             const RequestReader::Failure& failure);
   boost::asio::awaitable<void> Refuse();
   void EndRefusal();
   boost::asio::awaitable<void> Linger(Duration at_most);

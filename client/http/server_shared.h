@@ -36,9 +36,10 @@ struct ServerMetrics {
 };
 
 struct ServerShared {
-  ServerShared(HttpServerOptions o, Handler h)
+  ServerShared(HttpServerOptions o, Handler h, RefusalHandler r)
       : options(std::move(o)),
         handler(std::move(h)),
+        refusal(std::move(r)),
         budget(options.max_buffered_bytes),
         metrics(options.metrics, options.metrics_prefix),
         tls_(options.tls) {}
@@ -53,6 +54,7 @@ struct ServerShared {
 
   const HttpServerOptions options;
   const Handler handler;
+  const RefusalHandler refusal;
   BodyBudget budget;
   ServerMetrics metrics;
   std::atomic<int> refusals{0};  // connections being told "busy"

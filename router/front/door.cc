@@ -39,6 +39,14 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   return AnswerPage(request, writer);
 }
 
+asio::awaitable<void> Door::AnswerRefused(http::Request& request, http::ResponseWriter& writer,
+                                          OpenAiError error, http::Headers extra) {
+  if (ServedPaths::IsAnthropic(request.path)) {
+    writer.SetErrorShape(http::ErrorShape::kAnthropic);
+  }
+  co_await Refuse(request, writer, std::move(error), std::move(extra));
+}
+
 asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWriter& writer) {
   const std::string& path = request.path;
   if (Pages::Knows(path)) co_return co_await pages_.Answer(request, writer);
@@ -81,7 +89,8 @@ asio::awaitable<void> Door::AnswerModels(const http::Request& request,
   }
   RequestRecord record;
   telemetry_.Begin(request, &record);
-  const Status sent = co_await writer.SendJson(200, body);
+  const Status sent =
+      co_await writer.SendJson(200, body, {{"x-ember-request-id", record.request_id}});
   record.status = 200;
   record.outcome = sent.ok() ? "done" : "client_gone";
   record.reply_bytes = body.size();
@@ -93,6 +102,14 @@ asio::awaitable<void> Door::AnswerRouted(http::Request& request, http::ResponseW
   if (request.method == "CONNECT" || request.method == "TRACE") {
     co_return co_await Refuse(request, writer,
                               OpenAiError::ForHttpStatus(405, request.method + " is not served"));
+  }
+  const std::string coding(request.headers.Get("Content-Encoding").substr(0, 50));
+  if (!request.body.empty() && !coding.empty() && !http::EqualNoCase(coding, "identity")) {
+    co_return co_await Refuse(
+        request, writer,
+        OpenAiError::ForHttpStatus(
+            415, "Content-Encoding: " + coding + " is not understood; send the body as it is"),
+        {{"Accept-Encoding", "identity"}});
   }
   if (in_flight_ >= max_in_flight_) {
     metrics_.refused_busy.Add();
@@ -110,7 +127,8 @@ asio::awaitable<void> Door::Refuse(const http::Request& request, http::ResponseW
   RequestRecord record;
   telemetry_.Begin(request, &record);
   record.status = error.status;
-  record.outcome = "refused: " + error.message;
+  record.outcome = writer.stopping() ? "shutdown" : "refused: " + error.message;
+  headers.Add("x-ember-request-id", record.request_id);
   const Status sent = co_await writer.SendError(std::move(error), std::move(headers));
   (void)sent.ok();  // a client that left has no further claims
   telemetry_.Finish(std::move(record));

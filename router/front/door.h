@@ -41,6 +41,9 @@ class Door {
         admin_(admin) {}
 
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
+  // Tells who was refused before it came here: a request that is malformed, too large or too slow.
+  boost::asio::awaitable<void> AnswerRefused(http::Request& request, http::ResponseWriter& writer,
+                                             http::OpenAiError error, http::Headers extra);
   // From now on /health says so, and nothing else changes: who still comes is served.
   void SetStopping() { stopping_ = true; }
   bool stopping() const { return stopping_; }

@@ -91,7 +91,7 @@ http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
   relay.target = attempt.options->target;
   relay.set_request_headers = {{"X-Forwarded-For", ForwardedFor(request)},
                                {"X-Forwarded-Proto", request.secure ? "https" : "http"},
-                               {"x-ember-request-id", attempt.options->request_id}};
+                               {"x-ember-request-id", attempt.record->request_id}};
   const ReplicaSet::Member& member = replicas_.at(attempt.replica);
   relay.host = member.config.host;
   if (member.view.rank) {

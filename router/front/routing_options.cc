@@ -1,22 +1,10 @@
 #include "router/front/routing_options.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "router/policy/registry.h"
 #include "router/tokenize/prompt_api.h"
 
 namespace ember::router {
 namespace {
-
-// Something that can stand in a header, a log line and a JSON string as it is.
-bool IsFitId(std::string_view id) {
-  return !id.empty() && id.size() <= 64 && std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  });
-}
 
 Result<const Policy*> PolicyOf(const http::Request& request, const Policy* default_policy,
                                bool allow_override) {
@@ -37,18 +25,13 @@ Result<const Policy*> PolicyOf(const http::Request& request, const Policy* defau
 }  // namespace
 
 Result<RoutingOptions> RoutingOptions::Of(const http::Request& request,
-                                          const Policy* default_policy, bool allow_override,
-                                          RandomSource& random) {
+                                          const Policy* default_policy, bool allow_override) {
   Result<const Policy*> policy = PolicyOf(request, default_policy, allow_override);
   if (!policy.ok()) return policy.status();
   RoutingOptions options;
   options.policy = *policy;
   options.pin = request.headers.Get("x-ember-pin");
   options.conversation_id = request.headers.Get("x-conversation-id");
-  options.request_id = request.headers.Get("x-ember-request-id");
-  if (!IsFitId(options.request_id)) {
-    options.request_id = fmt::format("{:016x}{:016x}", random.Next(), random.Next());
-  }
   options.target = WithoutParameter(request.target, "sticky");
   options.use_store = !http::EqualNoCase(request.headers.Get("x-ember-store"), "off");
   options.use_cache = !http::EqualNoCase(request.headers.Get("x-ember-cache"), "off");

@@ -7,14 +7,12 @@
 //   x-conversation-id: ID   what sticky goes by
 //   x-ember-store: off      nothing is presumed to come from the store (the agent obeys it too)
 //   x-ember-cache: off      nor from the replica's own memory
-//   x-ember-request-id: ID  names the request in explain and logs; made when absent or unfit
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "client/http/request.h"
-#include "proto/base/random.h"
 #include "proto/base/status.h"
 #include "router/policy/policy.h"
 
@@ -24,8 +22,7 @@ struct RoutingOptions {
   const Policy* policy = nullptr;
   std::string pin;              // empty: free choice
   std::string conversation_id;  // empty: none
-  std::string request_id;
-  std::string target;  // to forward: the request's own without our query parameter
+  std::string target;           // to forward: the request's own without our query parameter
   bool use_store = true;
   bool use_cache = true;
   bool has_prompt = false;  // a POST whose body is a prompt
@@ -33,7 +30,7 @@ struct RoutingOptions {
   // kInvalid: an unknown policy, with the known ones in the message, or any at all when
   // `allow_override` is false.
   static Result<RoutingOptions> Of(const http::Request& request, const Policy* default_policy,
-                                   bool allow_override, RandomSource& random);
+                                   bool allow_override);
 };
 
 // The target without every query parameter called `name`, all else byte for byte.

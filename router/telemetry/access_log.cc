@@ -52,15 +52,15 @@ std::string AccessLogLine(const RequestRecord& r) {
   }
   out.Add("route", r.route)
       .Add("tries", r.attempts.size())
-      .Add("prompt_tokens", r.prompt_tokens)
       .Add("predicted_tokens", r.predicted_tokens);
+  const uint64_t prompt = r.engine_prompt_tokens != 0 ? r.engine_prompt_tokens : r.prompt_tokens;
+  if (prompt != 0) out.Add("prompt_tokens", prompt);
   if (r.counted) {
     out.Add("cached_tokens", r.cached_tokens).Add("computed_tokens", r.computed_tokens);
   }
   if (r.queued > Duration(0)) out.Add("queued_ms", ToMilliseconds(r.queued));
-  out.Add("predicted_ttft_ms", r.predicted_ttft_ms)
-      .Add("ttft_ms", r.ttft_ms())
-      .Add("duration_ms", ToMilliseconds(r.ended_at - r.received_at));
+  if (r.predicted_ttft_ms > 0) out.Add("predicted_ttft_ms", r.predicted_ttft_ms);
+  out.Add("ttft_ms", r.ttft_ms()).Add("duration_ms", ToMilliseconds(r.ended_at - r.received_at));
   if (!r.tenant.empty()) out.Add("tenant", r.tenant);
   if (r.trace.sampled) out.Add("trace", r.trace.trace.ToString());
   return out.ToString() + "\n";

@@ -39,7 +39,7 @@ struct RequestRecord {
   TimePoint received_at, tokenize_from, tokenized_at, ended_at;
   Duration queued{};  // waited for a replica to have room
 
-  uint64_t prompt_tokens = 0;
+  uint64_t prompt_tokens = 0;           // as we counted; 0: we did not
   uint64_t store_tokens = 0;            // presumed to be in the store, unbroken from the start
   std::vector<AttemptRecord> attempts;  // the last one served
 
@@ -49,7 +49,8 @@ struct RequestRecord {
   bool stream = false;
   double predicted_ttft_ms = 0;   // from sending to the first byte; 0: the policy predicts nothing
   uint64_t predicted_tokens = 0;  // of the prompt, that need no prefill
-  bool counted = false;           // the engine counted the next two
+  uint64_t engine_prompt_tokens = 0;  // as the engine counted; 0: it did not
+  bool counted = false;               // the engine counted the next two
   uint64_t cached_tokens = 0;
   uint64_t computed_tokens = 0;
   uint64_t request_bytes = 0;  // bodies

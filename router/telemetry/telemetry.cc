@@ -1,6 +1,9 @@
 #include "router/telemetry/telemetry.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "router/telemetry/tenant_digest.h"
 
@@ -9,10 +12,19 @@ namespace {
 
 // Of a path: what may stand in a line or a span.
 constexpr size_t kMaxPath = 200;
+constexpr size_t kMaxMethod = 20;
 
 int64_t UnixNow() {
   return std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+// Something that can stand in a header, a log line and a JSON string as it is.
+bool IsFitId(std::string_view id) {
+  return !id.empty() && id.size() <= 64 && std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
 }
 
 // Tells routers of one host apart, and the runs of one.
@@ -48,17 +60,20 @@ void Telemetry::ReopenLog() {
 }
 
 void Telemetry::Begin(const http::Request& request, RequestRecord* record) const {
-  record->method = request.method;
+  record->request_id = request.headers.Get("x-ember-request-id");
+  if (!IsFitId(record->request_id)) {
+    record->request_id = fmt::format("{:016x}{:016x}", random_.Next(), random_.Next());
+  }
+  record->method = request.method.substr(0, kMaxMethod);
   record->path = request.path.substr(0, kMaxPath);
   record->received_at = request.received_at;
   record->request_bytes = request.body.size();
   if (access_log_ != nullptr) record->tenant = TenantDigest(request.headers);
 }
 
-void Telemetry::BeginTrace(const http::Request& request, RandomSource& random,
-                           RequestRecord* record) const {
+void Telemetry::BeginTrace(const http::Request& request, RequestRecord* record) const {
   if (otlp_ == nullptr) return;
-  record->trace = TraceContext::Begin(request.headers.Get("traceparent"), otlp_->sample(), random);
+  record->trace = TraceContext::Begin(request.headers.Get("traceparent"), otlp_->sample(), random_);
 }
 
 void Telemetry::Finish(RequestRecord record) {

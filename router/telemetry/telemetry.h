@@ -23,7 +23,8 @@ struct TelemetryOptions {
 
 class Telemetry {
  public:
-  Telemetry(RouterMetrics& metrics, ExplainLog& explain) : metrics_(metrics), explain_(explain) {}
+  Telemetry(RouterMetrics& metrics, ExplainLog& explain, RandomSource& random)
+      : metrics_(metrics), explain_(explain), random_(random) {}
 
   // kUnavailable: the access log can't be opened.
   Status Open(const TelemetryOptions& options, http::HttpLoop& loop, http::UpstreamPool& pool);
@@ -32,10 +33,11 @@ class Telemetry {
   // After the access log's file was renamed.
   void ReopenLog();
 
-  // What is known of a request when it comes.
+  // What is known of a request when it comes, and its id: its own x-ember-request-id where that is
+  // 1-64 of letters, digits, "._-", else a new one.
   void Begin(const http::Request& request, RequestRecord* record) const;
   // Its place in a trace, when there is a collector.
-  void BeginTrace(const http::Request& request, RandomSource& random, RequestRecord* record) const;
+  void BeginTrace(const http::Request& request, RequestRecord* record) const;
   void Finish(RequestRecord record);
   // The sequence number of the newest finished request.
   uint64_t finished() const { return finished_; }
@@ -43,6 +45,7 @@ class Telemetry {
  private:
   RouterMetrics& metrics_;
   ExplainLog& explain_;
+  RandomSource& random_;
   std::unique_ptr<AccessLog> access_log_;
   std::unique_ptr<OtlpExporter> otlp_;
   uint64_t finished_ = 0;

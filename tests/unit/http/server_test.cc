@@ -3,9 +3,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <sstream>
 
 #include "tests/unit/http/door.h"
 
@@ -271,6 +275,25 @@ TEST(HttpServer, ListenErrorsAreClear) {
   EXPECT_THAT(taken.status().ToString(), HasSubstr("127.0.0.1:" + std::to_string(door.port())));
   options.host = "localhost";
   EXPECT_EQ(HttpServer::Listen(door.loop, options, Echo).status().code(), StatusCode::kInvalid);
+}
+
+TEST(HttpServer, FewDescriptorsAreToldOnlyToWhoAskedForMore) {
+  std::ostringstream said;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit few{.rlim_cur = std::min<rlim_t>(limit.rlim_max, 1000), .rlim_max = limit.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  { Door door(Echo); }
+  EXPECT_EQ(said.str(), "");
+  HttpServerOptions options;
+  options.max_connections = 10000;
+  { Door door(Echo, options); }
+  EXPECT_THAT(said.str(), HasSubstr("descriptors allow"));
+  setrlimit(RLIMIT_NOFILE, &limit);
+  spdlog::set_default_logger(before);
 }
 
 TEST(HttpServer, StopLetsRequestsInFlightFinish) {

@@ -20,9 +20,8 @@ http::Request RequestTo(std::string_view target, http::Headers headers = {}) {
 }
 
 RoutingOptions OptionsOf(std::string_view target, http::Headers headers = {}) {
-  SeededRandom random(1);
-  auto options = RoutingOptions::Of(RequestTo(target, std::move(headers)),
-                                    FindPolicy("cache_aware"), true, random);
+  auto options =
+      RoutingOptions::Of(RequestTo(target, std::move(headers)), FindPolicy("cache_aware"), true);
   EXPECT_TRUE(options.ok());
   return *options;
 }
@@ -33,18 +32,15 @@ TEST(RoutingOptions, PolicyByHeaderThenBySticky) {
   EXPECT_EQ(OptionsOf("/v1/completions?sticky=1").policy->name(), "sticky");
   EXPECT_EQ(OptionsOf("/v1/completions?sticky=0", {{"X-Ember-Policy", "prefix"}}).policy->name(),
             "prefix");
-  SeededRandom random(1);
   const auto bad = RoutingOptions::Of(RequestTo("/v1/x", {{"x-ember-policy", "nope"}}),
-                                      FindPolicy("random"), true, random);
+                                      FindPolicy("random"), true);
   EXPECT_EQ(bad.status().code(), StatusCode::kInvalid);
   EXPECT_NE(bad.status().message().find("round_robin"), std::string_view::npos);
 }
 
 TEST(RoutingOptions, WhereItIsNotAllowedNamingAPolicyIsRefused) {
-  SeededRandom random(1);
   const auto status = [&](std::string_view target, http::Headers headers) {
-    return RoutingOptions::Of(RequestTo(target, std::move(headers)), FindPolicy("sticky"), false,
-                              random)
+    return RoutingOptions::Of(RequestTo(target, std::move(headers)), FindPolicy("sticky"), false)
         .status();
   };
   EXPECT_TRUE(status("/v1/x", {}).ok());
@@ -59,15 +55,6 @@ TEST(RoutingOptions, OnlyOurOwnParameterIsTakenOutOfTheTarget) {
   EXPECT_EQ(OptionsOf("/v1/models?").target, "/v1/models?");
   EXPECT_EQ(OptionsOf("/v1/models?nonsticky=1&a=sticky=0").target,
             "/v1/models?nonsticky=1&a=sticky=0");
-}
-
-TEST(RoutingOptions, KeepsAFitRequestIdAndMakesOneOtherwise) {
-  EXPECT_EQ(OptionsOf("/v1/x", {{"x-ember-request-id", "turn-2_a.b"}}).request_id, "turn-2_a.b");
-  for (const std::string& bad :
-       std::vector<std::string>{"", "a b", "\"", "x\xff", std::string(65, 'a')}) {
-    const std::string made = OptionsOf("/v1/x", {{"x-ember-request-id", bad}}).request_id;
-    EXPECT_EQ(made.size(), 32u) << bad;
-  }
 }
 
 TEST(RoutingOptions, OnlyPostsOfPromptsAreTokenized) {

@@ -95,6 +95,20 @@ TEST(SeenHeaders, AnEngineThatDoesNotCountKeepsWhatItWasSent) {  // A8
   }
 }
 
+TEST(SeenHeaders, AFitRequestIdIsKeptAndAnotherIsMade) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()});
+  const auto id = [&](const std::string& asked) {
+    return router.Ask(Post("{}", "x-ember-request-id: " + asked + "\r\n"))
+        .Field("x-ember-request-id");
+  };
+  EXPECT_EQ(id("turn-2_a.b"), "turn-2_a.b");
+  for (const std::string& bad :
+       std::vector<std::string>{"", "a b", "\"", "x\xff", std::string(65, 'a')}) {
+    EXPECT_EQ(id(bad).size(), 32u) << bad;
+  }
+}
+
 TEST(SeenHeaders, AnErrorTookNoRoute) {
   FakeReplica replica(Answering(JsonReply(400, R"({"usage":{"prompt_tokens":9}})")));
   RouterFixture router({replica.origin()});
