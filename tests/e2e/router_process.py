@@ -45,6 +45,10 @@ class RouterProcess:
     def stop(self):
         """Lets it finish; its exit code."""
         self.process.terminate()
+        return self.wait()
+
+    def wait(self):
+        """Its exit code, once it has ended."""
         code = self.process.wait(timeout=30)
         self.reader.join()
         self.process.stderr.close()

@@ -128,13 +128,6 @@ class Telemetry(unittest.TestCase):
         self.assertGreaterEqual(lines[0]["ttft_ms"], 20)
         self.assertNotIn("secret", old.read_text() + log.read_text())
 
-    def test_the_ready_line_counts_who_has_joined_from_wherever(self):
-        fleet = self.folder / "fleet"
-        fleet.write_text("".join(f"f{i} http={r.address}\n" for i, r in enumerate(self.replicas)))
-        router = RouterProcess([], f"--fleet-file={fleet}")
-        self.addCleanup(router.close)
-        self.assertIn(" replicas=2", next(line for line in router.said if line.startswith("ready ")))
-
     def test_spans_reach_a_collector_and_the_trace_goes_on(self):
         collector = Collector()
         self.addCleanup(collector.close)

@@ -40,7 +40,7 @@ TEST_F(Refused, HasAnIdALineInTheLogAndACount) {
   const std::tuple<int, bool, std::string> all[] = {
       // status, id is the client's, request
       {413, true, Post(large, kId)},
-      {431, false, Post("{}", kId + ("X-Large: " + large + "\r\n"))},
+      {431, true, Post("{}", kId + ("X-Large: " + large + "\r\n"))},
       {417, true, Post("{}", std::string(kId) + "Expect: wonders\r\n")},
       {400, true, Post("{}", std::string(kId) + "x-ember-policy: random\r\n")},
       {404, true, "GET /nowhere HTTP/1.1\r\nHost: a\r\n" + std::string(kId) + "\r\n"},

@@ -1,6 +1,6 @@
-"""What signals do to a real ember-router over a scripted replica.
+"""The process of a real ember-router over scripted replicas: its ready line, and what signals do to it.
 
-  EMBER_BIN=build/release/bin python3 tests/e2e/signals_test.py"""
+  EMBER_BIN=build/release/bin python3 tests/e2e/process_test.py"""
 
 import shutil
 import signal
@@ -20,7 +20,7 @@ LONG_MS = 600_000
 
 
 @needs("ember-router", engine=False)
-class Signals(unittest.TestCase):
+class Process(unittest.TestCase):
     def router(self, *flags, first_token_s=0.02):
         replica = ScriptedReplica(first_token_s=first_token_s)
         self.addCleanup(replica.close)
@@ -34,7 +34,7 @@ class Signals(unittest.TestCase):
         wait_for("health to turn away", lambda: call(router.port, "GET", "/health").status == 503)
         router.signal(signal.SIGHUP)
         (reply,) = router.ask(CHAT)
-        self.assertEqual((reply.status, reply.headers["Connection"]), (200, "close"))
+        self.assertEqual((reply.status, reply.headers["connection"]), (200, "close"))
         self.assertEqual(router.stop(), 0)
 
     def test_sighup_reads_the_certificate_again_and_keeps_the_old_one_on_a_fault(self):
@@ -68,7 +68,16 @@ class Signals(unittest.TestCase):
     def test_sigint_waits_for_nobody(self):
         router = self.router(f"--drain-delay-ms={LONG_MS}")
         router.signal(signal.SIGINT)
-        self.assertEqual(router.process.wait(timeout=30), 0)
+        self.assertEqual(router.wait(), 0)
+
+    def test_the_ready_line_counts_who_has_joined_from_wherever(self):
+        with tempfile.NamedTemporaryFile("w") as fleet:
+            fleet.write("f1 http=127.0.0.1:1\nf2 http=127.0.0.1:2\n")
+            fleet.flush()
+            router = RouterProcess([], f"--fleet-file={fleet.name}")
+            self.addCleanup(router.close)
+            self.assertIn(" replicas=2", next(line for line in router.said if line.startswith("ready ")))
+            self.assertEqual(router.stop(), 0)
 
     def test_the_log_says_how_many_were_cut(self):
         router = self.router("--grace-ms=1", first_token_s=5)
