@@ -104,6 +104,24 @@ TEST_F(Refused, WhoWaitedInVainLearnsForWhom) {
   EXPECT_EQ(reply.Field("x-ember-replica"), "r1");
 }
 
+TEST_F(Refused, NotForTheCaseOfItsScheme) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+    o.admin.on_door = true;
+    o.admin.token = "t0ken";
+  });
+  const auto status = [&](const std::string& credentials) {
+    return router
+        .Ask("GET /admin/replicas HTTP/1.1\r\nHost: a\r\nAuthorization: " + credentials +
+             "\r\n\r\n")
+        .status();
+  };
+  EXPECT_EQ(status("bEARER  t0ken"), 200);
+  EXPECT_EQ(status("Bearer T0ken"), 401);
+  EXPECT_EQ(status("Bearer"), 401);
+  EXPECT_EQ(status("Basic t0ken"), 401);
+}
+
 TEST_F(Refused, CountsInTheLogAreTheEnginesOrAbsent) {
   FakeReplica counts(Answering(JsonReply(200, R"({"usage":{"prompt_tokens":7}})")));
   FakeReplica silent(Answering(JsonReply(200, "{}")));

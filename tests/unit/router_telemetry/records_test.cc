@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proto/base/random.h"
 #include "router/front/reply_route.h"
 #include "router/front/server_timing.h"
 #include "router/telemetry/telemetry.h"
@@ -18,7 +19,8 @@ class Told : public testing::Test {
   MetricsRegistry registry_;
   RouterMetrics metrics_{registry_};
   ExplainLog explain_{3};
-  Telemetry telemetry_{metrics_, explain_};
+  SeededRandom random_{1};
+  Telemetry telemetry_{metrics_, explain_, random_};
 };
 
 TEST_F(Told, ExplainKeepsTheNewestAndFindsById) {
