@@ -35,7 +35,7 @@ std::optional<Vector> SolveWith(unsigned terms, const std::array<Vector, 3>& m, 
   for (size_t i = 0; i < 3; ++i) {
     const bool in = (terms >> i & 1) != 0;
     for (size_t j = 0; j < 3; ++j) a[i][j] = in && (terms >> j & 1) != 0 ? m[i][j] : 0;
-    if (!in) a[i][i] = 1;
+    if (!in) a[i][i] = m[i][i];
     a[i][3] = in ? v[i] : 0;
   }
   for (size_t i = 0; i < 3; ++i) {  // the matrix is symmetric and positive: no pivoting

@@ -78,6 +78,17 @@ TEST(PrefillFit, WhatRepliesNoLongerSayIsNotForgotten) {
   EXPECT_LT(WorstError(fit.model(), kFast), 0.35);
 }
 
+TEST(PrefillFit, RepliesOfOneLengthDoNotMakeTokensFree) {
+  // All prompts equal and none cached: whether each costs by the token or by the request can't be
+  // seen. Taken for the latter, a prefix that is held would be worth nothing.
+  for (int replies : {1, 4, 64}) {
+    PrefillFit fit;
+    for (int i = 0; i < replies; ++i) fit.Observe(320, 0, 2.56);
+    EXPECT_NEAR(fit.model().PredictMs(160, 320), 1.28, 0.1) << replies;
+    EXPECT_NEAR(fit.model().PredictMs(640, 0), 5.12, 0.2) << replies;
+  }
+}
+
 TEST(PrefillFit, NeverANegativeTermAndNothingThatIsNoMeasurement) {
   SeededRandom random(4);
   PrefillFit fit;
