@@ -74,7 +74,7 @@ void Fuzz(ByteSpan in) {
         feed.OnCleared(kSource, batch->rank);
       }
     }
-    for (const GroupMatch& match : feed.Match(prompt)) {
+    for (const GroupMatch& match : feed.Match(prompt, EventFeed::Holders().set())) {
       EMBER_CHECK(match.device_tokens <= match.any_tier_tokens, "slower tiers are counted as well");
       EMBER_CHECK(match.any_tier_tokens <= prompt.tokens.size(), "no more than the prompt");
     }
