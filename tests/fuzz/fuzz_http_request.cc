@@ -46,9 +46,11 @@ void Fuzz(size_t piece, std::string_view bytes) {
   {
     SocketPair pair(context);
     auto shared = std::make_shared<ServerShared>(
-        options, [&handled](Request& request, ResponseWriter& writer) {
+        options,
+        [&handled](Request& request, ResponseWriter& writer) {
           return Answer(&handled, request, writer);
-        });
+        },
+        nullptr);
     const auto connection = std::make_shared<ServerConnection>(shared, std::move(pair.ours));
     EMBER_CHECK(shared->Add(connection), "room for one");
     connection->Start();
