@@ -50,9 +50,10 @@ UpstreamMetrics::UpstreamMetrics(MetricsRegistry* given)
       refused(registry.AddCounter("ember_upstream_refused_total",
                                   "Exchanges over the connection bound")) {}
 
-UpstreamStore::UpstreamStore(HttpLoop& loop, const UpstreamPoolOptions& options)
-    : executor(loop.executor()),
-      names(loop.names()),
+UpstreamStore::UpstreamStore(asio::any_io_executor loop, NameResolver& name_resolver,
+                             const UpstreamPoolOptions& options)
+    : executor(std::move(loop)),
+      names(name_resolver),
       metrics(options.metrics),
       options_(options),
       tls_(options.tls),

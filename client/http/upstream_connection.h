@@ -54,7 +54,9 @@ struct UpstreamMetrics {
 
 class UpstreamStore : public std::enable_shared_from_this<UpstreamStore> {
  public:
-  UpstreamStore(HttpLoop& loop, const UpstreamPoolOptions& options);
+  // `name_resolver` must outlive it.
+  UpstreamStore(boost::asio::any_io_executor loop, NameResolver& name_resolver,
+                const UpstreamPoolOptions& options);
 
   // Counts a connection to `origin` as in use, until Put or Drop with the same `aside`. False: the
   // bound for such is reached.

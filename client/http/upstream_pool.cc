@@ -10,7 +10,7 @@ namespace ember::http {
 namespace asio = boost::asio;
 
 UpstreamPool::UpstreamPool(HttpLoop& loop, UpstreamPoolOptions options)
-    : store_(std::make_shared<UpstreamStore>(loop, options)) {}
+    : store_(std::make_shared<UpstreamStore>(loop.executor(), loop.names(), options)) {}
 
 UpstreamPool::~UpstreamPool() { store_->Close(); }
 

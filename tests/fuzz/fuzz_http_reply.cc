@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "client/http/http_exchange.h"
+#include "client/http/name_resolver.h"
 #include "tests/fuzz/socket_pair.h"
 
 namespace ember::http {
@@ -49,16 +50,17 @@ boost::asio::awaitable<void> Read(std::shared_ptr<UpstreamStore> store, bool hea
 
 Seen ReadInPieces(std::string_view bytes, size_t piece, bool head_only) {
   Seen seen;
+  NameResolver names;
   boost::asio::io_context context(1);
   {
     SocketPair pair(context);
     const auto store =
-        std::make_shared<UpstreamStore>(context.get_executor(), UpstreamPoolOptions());
+        std::make_shared<UpstreamStore>(context.get_executor(), names, UpstreamPoolOptions());
     const Origin origin{"127.0.0.1", 1};
     auto connection = std::make_unique<UpstreamConnection>(context.get_executor());
     connection->wire.socket() = std::move(pair.ours);
     EMBER_CHECK(store->Reserve(origin, false), "room for one");
-    store->Put(origin, std::move(connection));
+    store->Put(origin, false, std::move(connection));
     boost::asio::co_spawn(context, Read(store, head_only, &seen), boost::asio::detached);
     SocketPair::Run(context);
     pair.SendAll(context, bytes, piece);
