@@ -54,6 +54,7 @@ void FleetFeed::OnStateChanged(const Endpoint& endpoint) {
 }
 
 void FleetFeed::OnReadmitted(const Endpoint& endpoint) {
+  for (const ReplicaNumber n : endpoint.members) replicas_.at(n).counts_cached = 0;
   // An agent's stream that stands proves that it is the same process; what was only presumed may
   // be the memory of one that has died.
   if (!endpoint.agent_connected) ForgetHeld(endpoint);

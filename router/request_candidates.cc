@@ -55,9 +55,9 @@ std::optional<OpenAiError> Router::FindModel(const http::Request& request, Routi
   if (!routing->model) {
     // The tokenizer has walked over the body already. Where no replica lists its models they don't
     // matter.
-    routing->model = routing->prompt != nullptr ? routing->prompt->model
-                     : models.empty()           ? ""
-                                                : ModelOf(request);
+    routing->model = routing->prompt != nullptr                  ? routing->prompt->model
+                     : models.empty() && !models.any_not_asked() ? ""
+                                                                 : ModelOf(request);
   }
   const std::string& model = *routing->model;
   const std::string& shown = routing->record.model = model.substr(0, kMaxNameShown);

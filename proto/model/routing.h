@@ -35,7 +35,8 @@ struct PrefillModel {
 // What a prefill model rests on.
 enum class PrefillBasis : uint8_t {
   kNone,    // nothing: it is a guess
-  kLittle,  // few replies, none lately, or none that showed where its prefill ended
+  kLittle,  // few replies, or none that showed where its prefill ended
+  kStale,   // replies, but none of the last minute
   kEnough,  // replies of the last minute, or the replica's own word
 };
 

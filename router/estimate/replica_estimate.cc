@@ -126,10 +126,10 @@ double ReplicaEstimate::BacklogMs(TimePoint now) const {
 void ReplicaEstimate::Describe(TimePoint now, Told told, Replica* view) const {
   if (!told.prefill) {
     view->prefill = prefill_.model();
-    view->prefill_basis = !prefill_.begun() ? PrefillBasis::kNone
-                          : prefill_.known() && now - prefill_seen_ < kFresh
-                              ? PrefillBasis::kEnough
-                              : PrefillBasis::kLittle;
+    view->prefill_basis = !prefill_.begun()              ? PrefillBasis::kNone
+                          : !prefill_.known()            ? PrefillBasis::kLittle
+                          : now - prefill_seen_ < kFresh ? PrefillBasis::kEnough
+                                                         : PrefillBasis::kStale;
   }
   if (load_tokens_per_ms_ > 0) {
     if (!told.load_rate) view->load_tokens_per_ms = load_tokens_per_ms_;

@@ -15,7 +15,8 @@ void ModelDirectory::Set(std::span<const ReplicaNumber> members, ModelList list)
   for (ServedModel& model : list.models) {
     Entry& entry = entries_[model.name];
     entry.members |= bits;
-    entry.base = model.base;
+    // One that only declares an adapter's name does not know what it is of.
+    if (!model.base.empty() || entry.members == bits) entry.base = model.base;
     if (!model.json.empty()) entry.json = std::exchange(model.json, {});
   }
   lists_[members.front()] = std::move(list);

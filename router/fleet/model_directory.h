@@ -53,6 +53,7 @@ class ModelDirectory {
   bool Overlap(ReplicaNumber one, ReplicaNumber other) const;
   // Whether any member, usable or not, lists the model; and any model at all.
   bool Lists(std::string_view model) const { return entries_.contains(model); }
+  bool any_not_asked() const { return not_asked_.any(); }
   bool empty() const { return entries_.empty(); }
   // The model that `model` is an adapter of; "": of none that is known.
   std::string_view BaseOf(std::string_view model) const;

@@ -66,7 +66,9 @@ asio::awaitable<Result<std::optional<ModelList>>> ModelPoller::Ask(const Endpoin
   const auto reply =
       co_await pool_.Call(endpoint.config.http, std::move(request), options, kMaxListBytes);
   if (!reply.ok()) co_return reply.status();
-  if (reply->status >= 500) co_return UnavailableError("/v1/models failed");
+  if (reply->status >= 500 || reply->status == 429 || reply->status == 408) {
+    co_return UnavailableError("/v1/models failed");
+  }
   co_return reply->status == 200 ? ReadEngineModels(reply->body) : std::nullopt;
 }
 

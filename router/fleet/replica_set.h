@@ -55,9 +55,9 @@ class ReplicaSet {
     ReplicaEstimate estimate;
     std::optional<EngineLoad> engine_load;  // as it said last, without an agent
     bool agent_has_fit = false;             // the view's prefill model is the agent's
-    bool counts_cached = false;             // its replies have told how much was cached
-    HolderId holder = kNoHolder;            // as the index knows it
-    std::optional<KeySpace> agent_space;    // how its agent names blocks; nothing: not known
+    uint8_t counts_cached = 0;    // a bit for each API whose replies told how much was cached
+    HolderId holder = kNoHolder;  // as the index knows it
+    std::optional<KeySpace> agent_space;  // how its agent names blocks; nothing: not known
     double service_ms = 0;  // moving average of a request's time there after its prefill
     // Its load as it reports it; policies see it in `view`, without what is ours.
     ReplicaLoad reported() const;

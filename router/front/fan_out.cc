@@ -38,7 +38,13 @@ Status FanOutCaps::Check(std::string_view body) const {
     const size_t begin = json.at();
     if (key == "n" || key == "best_of") {
       if (!json.SkipValue()) return false;
-      return CountOf(json.Since(begin)) <= static_cast<double>(choices) || refuse(key, choices);
+      const std::string_view value = json.Since(begin);
+      // What engines make of other strings is their business.
+      constexpr std::string_view kPlain = "\"+-.eE0123456789 \t\r\n";
+      if (value.starts_with('"') && value.find_first_not_of(kPlain) != value.npos) {
+        return refuse(key, choices);
+      }
+      return CountOf(value) <= static_cast<double>(choices) || refuse(key, choices);
     }
     if ((key == "stop" || key == "stop_sequences") && json.Peek() == '[') {
       size_t count = 0;

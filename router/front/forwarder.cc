@@ -7,6 +7,7 @@
 #include "router/front/reply_observer.h"
 #include "router/front/reply_route.h"
 #include "router/front/server_timing.h"
+#include "router/tokenize/prompt_api.h"
 
 namespace ember::router {
 namespace {
@@ -171,17 +172,20 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
 }
 
 asio::awaitable<bool> Forwarder::IsDead(http::Origin origin) {
-  const auto reply = co_await pool_.Call(std::move(origin), {.target = "/health"},
-                                         {.connect_timeout = kPatience, .deadline = kPatience});
+  const auto reply =
+      co_await pool_.Call(std::move(origin), {.target = "/health"},
+                          {.connect_timeout = kPatience, .deadline = kPatience, .aside = true});
   co_return !reply.ok() && reply.status().code() == StatusCode::kUnavailable;
 }
 
 std::optional<ReplyUsage> Forwarder::UsageOf(const Attempt& attempt, ReplyObserver& observer) {
   std::optional<ReplyUsage> usage = observer.Usage();
   if (!usage) return usage;
-  bool& counts_cached = replicas_.at(attempt.replica).counts_cached;
-  counts_cached = counts_cached || usage->counted;
-  if (counts_cached) {
+  const std::optional<PromptApi> api = PromptApiOf(attempt.record->path);
+  const auto bit = static_cast<uint8_t>(1u << (api ? static_cast<unsigned>(*api) : 7u));
+  uint8_t& counts = replicas_.at(attempt.replica).counts_cached;
+  if (usage->counted) counts |= bit;
+  if ((counts & bit) != 0) {
     usage->counted = true;
   } else {
     usage->cached_tokens = std::min(attempt.record->predicted_tokens, usage->computed_tokens);

@@ -45,6 +45,7 @@ std::vector<PresumedCaches::Use> PresumedCaches::Add(HolderId holder,
       Unlink(cache, node);
     } else if (node = Make(holder, chain[i]); node != 0) {
       ++added;
+      known = std::min(known, i);  // room may have been made where the index knew it
     }
     if (node != 0) PutFirst(cache, node);
     if (!before.empty() && before.back().used == used) {
@@ -69,7 +70,7 @@ void PresumedCaches::Contradict(HolderId holder, std::span<const Use> before, si
   Cache& cache = caches_.at(holder);
   const auto use = std::ranges::find_if(before, [&](const Use& u) { return u.from <= found; });
   const uint32_t used = use == before.end() ? 0 : use->used;
-  if (used == 0) return;
+  if (used <= cache.forgotten) return;
   while (cache.oldest != 0 && At(cache.oldest).used <= used) DropOldest(cache);
   if (!cache.capacity_known) {
     cache.capacity =
@@ -86,7 +87,7 @@ void PresumedCaches::Clear(HolderId holder) {
 void PresumedCaches::Forget(HolderId holder) {
   Cache& cache = caches_.at(holder);
   while (cache.oldest != 0) FreeOldest(cache);
-  cache = {.now = cache.now};  // requests under way may still name times
+  cache = {.now = cache.now, .forgotten = cache.now};  // requests under way may still name times
 }
 
 uint32_t PresumedCaches::Find(HolderId holder, const BlockHash& hash) {

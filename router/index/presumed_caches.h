@@ -64,9 +64,10 @@ class PresumedCaches {
     uint32_t newest = 0;  // `used` descends from here
     uint32_t oldest = 0;
     uint32_t count = 0;
-    uint32_t capacity = 0;
-    uint32_t now = 0;  // number of the last Add
-    bool capacity_known = false;
+    uint32_t capacity : 31 = 0;
+    uint32_t capacity_known : 1 = 0;
+    uint32_t now = 0;        // number of the last Add
+    uint32_t forgotten = 0;  // `now` when all was forgotten: times up to it say nothing
   };
 
   Node& At(uint32_t node) const { return (*chunks_[node / kChunkNodes])[node % kChunkNodes]; }

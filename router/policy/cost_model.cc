@@ -86,7 +86,9 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
 CandidateCost CostModel::Of(const Candidate& candidate) const {
   const Replica& r = *candidate.replica;
   const bool unknown = r.prefill_basis < best_basis_;
-  const PrefillModel& prefill = unknown ? *typical_ : r.prefill;
+  // Little is not enough to tell replicas apart.
+  const bool own = !unknown && best_basis_ != PrefillBasis::kLittle;
+  const PrefillModel& prefill = own ? r.prefill : *typical_;
   CandidateCost cost{.replica = r.id, .rank = r.rank, .queue_ms = QueueMs(candidate)};
   ChooseLoad(candidate, prefill, &cost);
   AddDisplacement(r, prefill, &cost);

@@ -2,6 +2,8 @@
 // accepts some texts that are no JSON; who reads a value that matters parses it properly.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string_view>
 
 #include "router/tokenize/json_text.h"
@@ -81,8 +83,12 @@ class JsonCursor {
   static bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
   bool SkipScalar() {
     const size_t begin = at_;
-    constexpr std::string_view kEnds = ",:]}[{\" \n\r\t";
-    while (at_ < json_.size() && kEnds.find(json_[at_]) == kEnds.npos) ++at_;
+    static constexpr auto kEnds = [] {
+      std::array<bool, 256> ends{};
+      for (const char c : std::string_view(",:]}[{\" \n\r\t")) ends[static_cast<uint8_t>(c)] = true;
+      return ends;
+    }();
+    while (at_ < json_.size() && !kEnds[static_cast<uint8_t>(json_[at_])]) ++at_;
     return at_ > begin;
   }
 

@@ -82,7 +82,9 @@ SharedPrompt PromptTokenizer::ReadText(PromptApi api, std::string_view body) con
 asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path,
                                                            std::string_view body) {
   const std::optional<PromptApi> api = PromptApiOf(path);
-  if (!api || body.size() > options_.engine.max_body_bytes) co_return nullptr;
+  // Engines tokenize nothing else.
+  if (api != PromptApi::kChat && api != PromptApi::kCompletion) co_return nullptr;
+  if (body.size() > options_.engine.max_body_bytes) co_return nullptr;
   const Checksum digest = PromptCache::DigestOf(path, body);
   if (SharedPrompt known = endpoint_answers_.Find(digest)) co_return known;
   PromptOutline outline;

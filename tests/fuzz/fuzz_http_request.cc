@@ -42,6 +42,7 @@ void Fuzz(size_t piece, std::string_view bytes) {
   int handled = 0;
   HttpServerOptions options;
   options.max_body_bytes = kMaxBody;
+  options.max_connections = 1;
   boost::asio::io_context context(1);
   {
     SocketPair pair(context);

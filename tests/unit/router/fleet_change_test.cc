@@ -188,6 +188,7 @@ TEST(Reload, AHundredSwapsUnderLoadLoseNoRequestAndLeaveNothingBehind) {  // D29
     ASSERT_EQ(router.Ask(Call("DELETE", "/admin/replicas/" + now_id)).status(), 200);
     const int before = next->requests();
     ASSERT_TRUE(Eventually([&] { return next->requests() > before + 6; }));
+    ASSERT_TRUE(Eventually([&] { return router.Status().replicas.size() == 1; }));
     const int left = now->requests(), probes = now->probes();
     ASSERT_TRUE(Eventually([&] { return next->requests() > before + 12; }));
     EXPECT_EQ(now->requests(), left) << "who was removed is sent nothing";

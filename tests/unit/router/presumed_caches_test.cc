@@ -128,6 +128,8 @@ TEST_F(PresumedCachesTest, AReplyThatComesAfterAllWasForgottenSaysNothingOfWhatI
   Send(ChainOf(2, 10), 0);
   caches.Contradict(0, before, 0);
   EXPECT_EQ(Held(ChainOf(2, 10)), 10u);
+  Send(ChainOf(3, 200), 0);
+  EXPECT_EQ(Held(ChainOf(3, 200)), 200u);
 }
 
 // D21, of replicas that report nothing: unique prompts to many of them.

@@ -122,7 +122,7 @@ TEST(ReplicaEstimate, TheAgentsOwnFitWins) {
   EXPECT_NEAR(view.prefill.PredictMs(200, 0), 20, 0.1);
 }
 
-TEST(ReplicaEstimate, WhatRepliesSaidAMinuteAgoIsLittle) {
+TEST(ReplicaEstimate, WhatRepliesSaidAMinuteAgoIsStale) {
   // A replica that seemed slow once is sent nothing that could show that it no longer is.
   ReplicaEstimate estimate;
   for (int i = 0; i < 4; ++i) {
@@ -132,7 +132,7 @@ TEST(ReplicaEstimate, WhatRepliesSaidAMinuteAgoIsLittle) {
     estimate.OnEnd(flight);
   }
   EXPECT_EQ(Described(estimate, 60000).prefill_basis, PrefillBasis::kEnough);
-  EXPECT_EQ(Described(estimate, 64000).prefill_basis, PrefillBasis::kLittle);
+  EXPECT_EQ(Described(estimate, 64000).prefill_basis, PrefillBasis::kStale);
   EXPECT_NEAR(Described(estimate, 64000).prefill.PredictMs(200, 0), 500, 1);
 }
 
