@@ -29,12 +29,13 @@ void CheckRequest(const Request& request) {
 boost::asio::awaitable<void> Answer(int* handled, Request& request, ResponseWriter& writer) {
   ++*handled;
   CheckRequest(request);
+  const std::string answer(request.body.size(), 'x');  // not the body: it may hold a head's lines
   if (request.target.size() % 2 == 0) {
-    (void)(co_await writer.Send({}, request.body)).ok();
+    (void)(co_await writer.Send({}, answer)).ok();
     co_return;
   }
   Status told = co_await writer.Begin({}, {}, request.method);
-  if (told.ok()) told = co_await writer.Write(request.body);
+  if (told.ok()) told = co_await writer.Write(answer);
   if (told.ok()) told = co_await writer.End();
 }
 
