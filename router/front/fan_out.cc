@@ -39,7 +39,7 @@ Status FanOutCaps::Check(std::string_view body) const {
     if (key == "n" || key == "best_of") {
       if (!json.SkipValue()) return false;
       const std::string_view value = json.Since(begin);
-      // What engines make of other strings is their business.
+      // Engines may read more than we do in others: "1_000", escapes.
       constexpr std::string_view kPlain = "\"+-.eE0123456789 \t\r\n";
       if (value.starts_with('"') && value.find_first_not_of(kPlain) != value.npos) {
         return refuse(key, choices);
