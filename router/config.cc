@@ -41,8 +41,9 @@ constexpr const char* kFooter =
     "SIGTERM stops it: for --drain-delay-ms /health says 503 while all else goes on, so that\n"
     "balancers turn away; then nobody is let in, and requests in flight are finished within\n"
     "--grace-ms. SIGINT, or a second SIGTERM, ends the delay.\n"
-    "SIGHUP opens the access log anew, after its file was renamed, and reads --tls-cert,\n"
-    "--tls-key and --tls-client-ca again, for new connections; faulty ones change nothing.\n"
+    "SIGUSR1 opens the access log anew, after its file was renamed. SIGHUP does, too, and reads\n"
+    "--tls-cert, --tls-key and --tls-client-ca again, for new connections; faulty ones change\n"
+    "nothing.\n"
     "Exit codes: 0 stopped, 1 could not start, 2 wrong command line.";
 
 // The flags as text and numbers; Config is what they mean.
@@ -111,7 +112,7 @@ void Declare(CLI::App& app, Flags& f) {
   app.add_flag("--server-timing", f.server_timing,
                "replies say in a Server-Timing header where the time to the first byte went");
   app.add_option("--access-log", f.access_log,
-                 "file for one JSON line a request, or - for stdout; SIGHUP opens it anew");
+                 "file for one JSON line a request, or - for stdout; SIGUSR1 opens it anew");
   app.add_option("--otlp-endpoint", f.otlp_endpoint,
                  "collector of spans, http://HOST:4318/v1/traces");
   option("--otlp-sample", f.otlp_sample, "share of the traces that begin here to send there")

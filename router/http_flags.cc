@@ -18,7 +18,7 @@ Status InterpretTls(const HttpFlags& f, ServiceOptions* out) {
     if (!tls.ok()) return tls.status().WithContext("--tls-...");
   }
   if (!f.upstream_ca.empty()) {
-    auto tls = http::TlsContext::ForClient(f.upstream_ca);
+    auto tls = http::TlsContext::ForClient({.ca = f.upstream_ca});
     if (!tls.ok()) return tls.status().WithContext("--upstream-ca");
     out->upstream.tls = *std::move(tls);
   }
@@ -31,9 +31,10 @@ void HttpFlags::Declare(CLI::App& app) {
   const auto option = [&](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str();
   };
-  app.add_option(
-      "--tls-cert", tls_cert,
-      "PEM chain: the listener speaks TLS only. SIGHUP reads it again, and the next two");
+  app.add_option("--tls-cert", tls_cert,
+                 "PEM chain: the listener, and that of --admin, speak TLS only. SIGHUP reads it "
+                 "again, and the "
+                 "next two");
   app.add_option("--tls-key", tls_key, "its PEM key");
   app.add_option("--tls-client-ca", tls_client_ca,
                  "PEM: only clients with a certificate of one of these");
@@ -42,6 +43,9 @@ void HttpFlags::Declare(CLI::App& app) {
   app.add_option("--allow-path", allowed_paths,
                  "further path of the engines, with all below it; repeat for each. Served anyway: "
                  "the paths of OpenAI's, Anthropic's and rerank APIs, tokenize, pooling");
+  app.add_option("--cors-origin", cors_origins,
+                 "https://page.example, or *: web pages from there may call the API; repeat for "
+                 "each. None: what engines say to browsers goes back to them");
   app.add_option("--max-connections", max_connections,
                  "client connections; more get 503 [10000, or what descriptors allow]")
       ->check(CLI::Range(size_t{1}, size_t{1} << 20));
@@ -78,6 +82,13 @@ Status HttpFlags::Interpret(ServiceOptions* out) const {
     }
   }
   out->allowed_paths = allowed_paths;
+  for (const std::string& origin : cors_origins) {
+    if (!Cors::IsOrigin(origin)) {
+      return InvalidError("--cors-origin: \"" + origin.substr(0, 100) +
+                          "\" is neither * nor as https://page.example");
+    }
+  }
+  out->cors_origins = cors_origins;
   out->server.max_connections = max_connections;
   out->upstream.max_connections_per_origin = max_replica_connections;
   out->server.max_header_bytes = max_header_kib << 10;

@@ -17,7 +17,7 @@ struct HttpFlags {
   Status Interpret(ServiceOptions* out) const;
 
   std::string tls_cert, tls_key, tls_client_ca, upstream_ca;
-  std::vector<std::string> allowed_paths;
+  std::vector<std::string> allowed_paths, cors_origins;
   std::optional<size_t> max_connections;
   size_t max_replica_connections = 4096;
   size_t max_header_kib = 32;

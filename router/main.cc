@@ -34,11 +34,13 @@ void SetUpLog(const std::string& level) {
 // gets them.
 sigset_t BlockSignals() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);  // means nothing here, and must not end us
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
+  sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
 }
@@ -60,6 +62,8 @@ int AwaitEnd(const sigset_t& signals, Duration at_most, Service& service) {
     const int signal = sigtimedwait(&signals, nullptr, &wait);
     if (signal == SIGHUP) {
       service.Reload();
+    } else if (signal == SIGUSR1) {
+      service.ReopenLog();
     } else if (signal > 0 || (errno == EAGAIN && left == Duration::zero())) {
       return std::max(signal, 0);
     }

@@ -20,7 +20,9 @@ PrefetchSender::PrefetchSender(asio::any_io_executor executor, AgentClient& agen
     : executor_(std::move(executor)),
       agents_(agents),
       outcomes_(registry, "ember_router_prefetches_total",
-                "Hints to agents about requests that will load from the store", "outcome") {}
+                "Hints to agents about requests that will load from the store", "outcome",
+                {"accepted", "already_there", "no_room", "nothing", "deadline", "unavailable",
+                 "dropped", "too_large"}) {}
 
 void PrefetchSender::Send(ReplicaNumber replica, const http::Request& request,
                           const TokenizedPrompt& prompt, uint32_t wanted) {

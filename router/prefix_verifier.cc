@@ -47,7 +47,8 @@ PrefixVerifier::PrefixVerifier(asio::any_io_executor executor, AgentClient& agen
       replicas_(replicas),
       matcher_(matcher),
       outcomes_(registry, "ember_router_verified_prefixes_total",
-                "Replicas that were asked how much of a prompt they hold", "outcome") {}
+                "Replicas that were asked how much of a prompt they hold", "outcome",
+                {"as_told", "less", "more"}) {}
 
 asio::awaitable<Result<std::string>> PrefixVerifier::Verify(SharedPrompt prompt,
                                                             std::vector<Told> told) {

@@ -284,7 +284,7 @@ void Router::Settle(const Routing& routing, const PrefixMatcher::Presumed& presu
 asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* routing,
                                      OpenAiError error) {
   http::Headers headers;
-  headers.Add("x-ember-request-id", routing->record.request_id);
+  Telemetry::NameReply(routing->record, &headers);
   if (!routing->record.attempts.empty()) {
     headers.Add("x-ember-replica", std::string(routing->record.replica()));
   }
@@ -302,7 +302,7 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
 void Router::Finish(Routing* routing, const AttemptResult& result) {
   const http::RelayOutcome& relay = result.relay;
   RequestRecord& record = routing->record;
-  if (relay.end == RelayEnd::kClientGone) parts_.metrics->client_gone.Add();
+  if (relay.end == RelayEnd::kClientGone && !relay.stopped) parts_.metrics->client_gone.Add();
   if (relay.end == RelayEnd::kFailedMidway && !relay.stopped) parts_.metrics->failed_midway.Add();
   record.outcome = OutcomeOf(result);
   record.status = relay.reply_started ? relay.status : 0;

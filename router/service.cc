@@ -67,7 +67,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
              .telemetry = &telemetry_,
              .registry = &registry_},
             telemetry_, metrics_, options_.max_in_flight, ServedPaths(options_.allowed_paths),
-            options_.admin.on_door ? &admin_ : nullptr),
+            Cors(options_.cors_origins), options_.admin.on_door ? &admin_ : nullptr),
       prober_(loop_, pool_, replicas_,
               {.path = options_.health_path, .timeout = options_.health.probe_timeout}),
       poller_(loop_, pool_, replicas_, options_.load_interval),
@@ -115,12 +115,13 @@ Status Service::ReadTls(std::shared_ptr<http::TlsContext>* out) const {
 }
 
 void Service::Reload() {
-  telemetry_.ReopenLog();
+  ReopenLog();
   if (!options_.tls_files || server_ == nullptr) return;
   std::shared_ptr<http::TlsContext> tls;
   if (const Status read = ReadTls(&tls); !read.ok()) {
     return spdlog::error("tls: {}; the old certificate stays", read.ToString());
   }
+  if (admin_server_ != nullptr) admin_server_->SetTls(tls);
   server_->SetTls(std::move(tls));
   spdlog::info("tls: new connections get {} as it is now", options_.tls_files->certificate);
 }
@@ -131,6 +132,7 @@ Status Service::ListenForAdmin() {
   options.port = options_.admin.listen->port;
   options.max_body_bytes = 1u << 20;
   options.max_connections = 64;
+  options.tls = options_.server.tls;
   auto server = http::HttpServer::Listen(
       loop_, options,
       [this](http::Request& request, http::ResponseWriter& writer) -> asio::awaitable<void> {
@@ -192,7 +194,7 @@ void Service::Drain(Duration grace) {
     if (!stopped.ok()) spdlog::warn("fleet: {}", stopped.ToString());
   }
   const size_t cut = server_ == nullptr ? 0 : server_->Stop(grace);
-  if (cut > 0) spdlog::warn("stopping: {} requests were cut, for their grace is over", cut);
+  if (cut > 0) spdlog::warn("stopping: the grace is over; requests cut: {}", cut);
   if (!was_following) return;
   // Probes and requests that were cancelled just now still change replicas.
   const Status dropped = OnLoop([this] {

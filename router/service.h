@@ -48,6 +48,7 @@ struct ServiceOptions {
   TelemetryOptions telemetry;
   size_t max_in_flight = 4096;
   std::vector<std::string> allowed_paths;  // see ServedPaths
+  std::vector<std::string> cors_origins;   // see Cors
   size_t index_bytes = 64u << 20;
   size_t explained_requests = 512;
   HealthOptions health;
@@ -83,9 +84,10 @@ class Service {
   // Drain, and the loop ends. Idempotent.
   void Stop(Duration grace);
 
-  // After files changed: opens the access log anew, and reads the listener's certificate, key and
-  // client authorities again, for new connections; when they are faulty the old ones stay. The log
-  // tells.
+  // After the access log's file was renamed: opens it anew.
+  void ReopenLog() { telemetry_.ReopenLog(); }
+  // ReopenLog, and reads the listeners' certificate, key and client authorities again, for new
+  // connections; when they are faulty the old ones stay. The log tells.
   void Reload();
 
   uint16_t port() const { return server_->port(); }

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "client/http/json_writer.h"
+#include "proto/base/process_metrics.h"
 
 namespace ember::agent {
 
@@ -83,7 +84,7 @@ std::string AdminPages::Metrics() {
   slots_total_.Set(slots_.size());
   running_.Set(slots_.running());
   waiting_.Set(static_cast<double>(slots_.waiting()));
-  return registry_.RenderPrometheusText();
+  return registry_.RenderPrometheusText() + ProcessMetricsText();
 }
 
 }  // namespace ember::agent

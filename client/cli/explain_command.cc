@@ -19,7 +19,7 @@ struct ExplainFlags {
   std::string path;
   std::string policy;
   size_t count = 5;
-  double timeout_seconds = 10;
+  RouterCallFlags call;
   bool verify = false;
   bool json = false;
 };
@@ -32,7 +32,7 @@ Result<std::string> ReadRequest(const std::string& file) {
 }
 
 int Explain(const ExplainFlags& flags) {
-  Result<http::Origin> router = http::Origin::Parse(flags.router);
+  const Result<http::Origin> router = http::Origin::Parse(flags.router);
   if (!router.ok()) return Complain(router.status().WithContext("--router")), kWrongUsage;
   if (!flags.id.empty() && !flags.request.empty()) {
     return Complain(InvalidError("an id or --request, not both")), kWrongUsage;
@@ -55,9 +55,7 @@ int Explain(const ExplainFlags& flags) {
   } else {
     request.target += "?n=" + std::to_string(flags.count);
   }
-  const Result<std::string> json = CallRouter(
-      *router, std::move(request),
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.timeout_seconds)));
+  const Result<std::string> json = flags.call.Call(*router, std::move(request));
   if (!json.ok()) return Complain(json.status());
   Result<std::string> text =
       flags.request.empty() ? ExplainedText(*json) : ExplainedRequestText(*json);
@@ -93,7 +91,9 @@ void AddExplainCommand(CLI::App* app, int* exit_code) {
       "Exit codes: 0 done, 1 the router does not answer or refuses, 2 wrong usage, 3 no such "
       "request.");
   explain->add_option("id", flags.id, "x-ember-request-id of a reply");
-  explain->add_option("--router", flags.router, "HTTP address of the router (or $EMBER_ROUTER)")
+  explain
+      ->add_option("--router", flags.router,
+                   "HTTP address of the router, https://HOST:PORT for TLS (or $EMBER_ROUTER)")
       ->capture_default_str();
   explain->add_option("--request", flags.request, "File with a request's body, or - for stdin");
   explain->add_option("--path", flags.path,
@@ -101,9 +101,7 @@ void AddExplainCommand(CLI::App* app, int* exit_code) {
                       "/v1/completions");
   explain->add_option("--policy", flags.policy, "Its policy; by default the router's");
   explain->add_option("-n", flags.count, "How many of the newest")->capture_default_str();
-  explain->add_option("--timeout", flags.timeout_seconds, "Seconds to wait")
-      ->check(Within(0.01, 600.0))
-      ->capture_default_str();
+  flags.call.AddTo(explain);
   explain->add_flag("--verify", flags.verify,
                     "Ask the replicas' agents how much of it they and the store hold");
   explain->add_flag("--json", flags.json, "The router's own JSON");

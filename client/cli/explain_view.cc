@@ -40,14 +40,16 @@ std::string Name(element object) {
 }
 
 std::string AttemptText(element attempt) {
-  std::string out = fmt::format("\n  {} by {}: {}\n", Name(attempt), Text(attempt, "policy"),
+  std::string out = fmt::format("  {} by {}: {}\n", Name(attempt), Text(attempt, "policy"),
                                 Text(attempt, "reason"));
   if (const std::string failure = Text(attempt, "failure"); !failure.empty()) {
     out += fmt::format("  failed: {}\n", failure);
   }
   simdjson::dom::array candidates;
   if (attempt["candidates"].get(candidates) != simdjson::SUCCESS || candidates.size() == 0) {
-    return out + "  no costs: this policy does not look at them\n";
+    return out + (Text(attempt, "reason").starts_with("no_tokens")
+                      ? "  no costs: they go by tokens\n"
+                      : "  no costs: this policy does not look at them\n");
   }
   TextTable table({"", "REPLICA", "COST MS", "TTFT", "QUEUE", "LOAD", "PREFILL", "TAIL",
                    "DISPLACES", "EXPLORES", "CROWDS", "ON DEVICE", "ANY TIER", "USED",
@@ -74,9 +76,9 @@ std::string RequestText(element r) {
                        Tokens(r, "cached_tokens"), Tokens(r, "computed_tokens"),
                        Ms(r, "measured_ttft_ms"), Ms(r, "predicted_ttft_ms"));
   }
-  out += fmt::format("\n  tokenized in {} ms", Ms(r, "tokenize_ms"));
+  out += fmt::format("\n  tokenized in {} ms\n", Ms(r, "tokenize_ms"));
   simdjson::dom::array attempts;
-  if (r["attempts"].get(attempts) != simdjson::SUCCESS) return out + "\n";
+  if (r["attempts"].get(attempts) != simdjson::SUCCESS) return out;
   for (element attempt : attempts) out += AttemptText(attempt);
   return out;
 }

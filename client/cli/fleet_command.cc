@@ -15,12 +15,12 @@ struct FleetFlags {
   std::string token_file;
   std::string id;
   std::vector<std::string> fields;
-  double timeout_seconds = 10;
+  RouterCallFlags call;
   bool json = false;
 };
 
 Result<std::string> CallAdmin(const FleetFlags& flags, http::UpstreamRequest request) {
-  Result<http::Origin> admin = http::Origin::Parse(flags.admin);
+  const Result<http::Origin> admin = http::Origin::Parse(flags.admin);
   if (!admin.ok()) return InvalidError("--admin: " + std::string(admin.status().message()));
   if (!flags.token_file.empty()) {
     std::string token;
@@ -29,9 +29,7 @@ Result<std::string> CallAdmin(const FleetFlags& flags, http::UpstreamRequest req
     while (token.ends_with('\r') || token.ends_with(' ')) token.pop_back();
     request.headers.Add("Authorization", "Bearer " + token);
   }
-  return CallRouter(
-      *admin, std::move(request),
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.timeout_seconds)));
+  return flags.call.Call(*admin, std::move(request));
 }
 
 int Told(const Result<std::string>& text) {
@@ -73,12 +71,12 @@ int Change(const FleetFlags& flags, const char* method, const char* verb) {
 
 CLI::App* AddVerb(CLI::App* fleet, const char* name, const char* help, FleetFlags* flags) {
   CLI::App* verb = fleet->add_subcommand(name, help);
-  verb->add_option("--admin", flags->admin, "Address of the router's --admin (or $EMBER_ADMIN)")
+  verb->add_option(
+          "--admin", flags->admin,
+          "Address of the router's --admin, https://HOST:PORT where it has TLS (or $EMBER_ADMIN)")
       ->capture_default_str();
   verb->add_option("--token-file", flags->token_file, "Its token is this file's first line");
-  verb->add_option("--timeout", flags->timeout_seconds, "Seconds to wait")
-      ->check(Within(0.01, 600.0))
-      ->capture_default_str();
+  flags->call.AddTo(verb);
   return verb;
 }
 

@@ -1,33 +1,59 @@
 #include "client/cli/router_call.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <boost/asio/awaitable.hpp>
 #include <future>
+
+#include "client/cli/command.h"
+#include "client/http/tls_context.h"
 
 namespace ember::cli {
 namespace {
 
 constexpr size_t kMaxReply = 64u << 20;
 
-// The message of an error in OpenAI's shape, or the whole text.
-std::string MessageOf(const std::string& body) {
-  constexpr std::string_view kMark = "\"message\":\"";
-  const size_t at = body.find(kMark);
-  if (at == body.npos) return body.substr(0, 200);
-  const size_t from = at + kMark.size();
-  return body.substr(from, body.find("\",\"type\"", from) - from);
-}
-
 }  // namespace
 
-Result<std::string> CallRouter(const http::Origin& router, http::UpstreamRequest request,
-                               Duration timeout) {
+std::string RouterErrorText(const std::string& body) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  std::string_view message;
+  if (parser.parse(body.data(), body.size()).get(root) == simdjson::SUCCESS &&
+      root["error"]["message"].get(message) == simdjson::SUCCESS) {
+    return std::string(message);
+  }
+  return body.substr(0, 200);
+}
+
+void RouterCallFlags::AddTo(CLI::App* app) {
+  app->add_option("--ca", ca,
+                  "With https://HOST:PORT: its certificate is of one of these (PEM); by default "
+                  "of the system's authorities");
+  auto* own = app->add_option("--cert", certificate, "Our certificate, if it asks for one (PEM)");
+  own->needs(app->add_option("--key", key, "Its key (PEM)")->needs(own));
+  app->add_option("--timeout", timeout_seconds, "Seconds to wait")
+      ->check(Within(0.01, 600.0))
+      ->capture_default_str();
+}
+
+Result<std::string> RouterCallFlags::Call(const http::Origin& router,
+                                          http::UpstreamRequest request) const {
+  http::UpstreamPoolOptions tls;
+  if (router.https) {
+    auto context = http::TlsContext::ForClient({.ca = ca, .certificate = certificate, .key = key});
+    if (!context.ok()) return context.status();
+    tls.tls = *std::move(context);
+  } else if (!ca.empty() || !certificate.empty()) {
+    return InvalidError("--ca and --cert go with https://" + router.ToString());
+  }
   http::HttpLoop loop(1);
-  http::UpstreamPool pool(loop);
+  http::UpstreamPool pool(loop, std::move(tls));
   http::ExchangeOptions options;
-  options.connect_timeout = timeout;
-  options.deadline = timeout;
+  options.deadline =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout_seconds));
+  options.connect_timeout = options.deadline;
   const auto done = std::make_shared<std::promise<Result<http::CallReply>>>();
   const auto call = [&, done]() -> boost::asio::awaitable<void> {
     done->set_value(co_await pool.Call(router, request, options, kMaxReply));
@@ -36,7 +62,7 @@ Result<std::string> CallRouter(const http::Origin& router, http::UpstreamRequest
   Result<http::CallReply> reply = done->get_future().get();
   if (!reply.ok()) return reply.status();
   if (reply->status / 100 == 2) return std::move(reply->body);
-  const std::string said = MessageOf(reply->body);
+  const std::string said = RouterErrorText(reply->body);
   if (reply->status == 400) return InvalidError("the router says: " + said);
   if (reply->status == 404) return NotFoundError("the router says: " + said);
   return UnavailableError(fmt::format("the router says {}: {}", reply->status, said));

@@ -13,6 +13,7 @@ namespace {
 
 struct StatusFlags {
   std::string stores = EnvironmentOr(kStoreGrpcVariable, "127.0.0.1:7201");
+  bool stores_named = !EnvironmentOr(kStoreGrpcVariable, "").empty();
   std::string router = EnvironmentOr(kRouterGrpcVariable, "127.0.0.1:8081");
   double timeout_seconds = 2;
   bool json = false;
@@ -74,7 +75,9 @@ std::string ShardJson(const rpc::StoreShard& s) {
       .ToString();
 }
 
-void PrintStores(const std::vector<io::Endpoint>& addresses, const StoreStatuses& stores) {
+// `expected`: somebody named their addresses, or there is nothing else.
+void PrintStores(const std::vector<io::Endpoint>& addresses, const StoreStatuses& stores,
+                 bool expected) {
   TextTable table({"NODE", "DATA", "UP", "SHARDS", "FILL", "DISK", "SEGMENTS", "HITS", "HIT RATE",
                    "EVICTED", "CORRUPT", "CLIENTS", "LEASES", "FEEDS", "IN", "OUT", "IN PLACE",
                    "IO"});
@@ -99,6 +102,10 @@ void PrintStores(const std::vector<io::Endpoint>& addresses, const StoreStatuses
                InPlaceText(s), s.io_backend()});
   }
   const auto up = std::ranges::count_if(stores, [](const auto& store) { return store.ok(); });
+  if (up == 0 && !expected) {
+    std::printf("STORE  none at %s; --store-grpc names others\n", addresses[0].ToString().c_str());
+    return;
+  }
   std::printf("STORE  %td of %zu nodes reachable\n", up, stores.size());
   if (up > 0) std::printf("%s%s", table.ToString().c_str(), degraded.c_str());
   for (size_t i = 0; i < stores.size(); ++i) {
@@ -123,7 +130,7 @@ void PrintRouter(const io::Endpoint& address, const Result<rpc::RouterStatus>& r
   TextTable table({"REPLICA", "HTTP", "STATE", "MODEL", "RUN", "WAIT", "IN FLIGHT", "BLOCKS",
                    "REQUESTS", "LOCAL", "REMOTE", "RECOMPUTE", "TOKENS REUSED"});
   for (const rpc::ReplicaStatus& r : router->replicas()) {
-    table.Add({r.id(), r.http_address(), r.healthy() ? "healthy" : "DOWN",
+    table.Add({r.id(), r.http_address(), r.healthy() ? "up" : "DOWN",
                r.model().empty() ? "?" : r.model(), CountText(r.running()), CountText(r.waiting()),
                CountText(r.in_flight()), CountText(r.blocks_held()), CountText(r.requests()),
                CountText(r.routed_local()), CountText(r.routed_remote()),
@@ -210,6 +217,8 @@ int ShowStatus(const StatusFlags& flags) {
   auto asked_router = std::async(std::launch::async, FetchRouterStatus, *router_address, timeout);
   const StoreStatuses stores = FetchStoreStatuses(*addresses, timeout);
   const Result<rpc::RouterStatus> router = asked_router.get();
+  // Many a router works without a store.
+  const bool stores_expected = flags.stores_named || !router.ok();
   if (flags.json) {
     std::vector<std::string> nodes;
     for (size_t i = 0; i < stores.size(); ++i) {
@@ -219,11 +228,12 @@ int ShowStatus(const StatusFlags& flags) {
     whole.AddRaw("stores", JsonArray(nodes)).AddRaw("router", RouterJson(*router_address, router));
     std::printf("%s\n", whole.ToString().c_str());
   } else {
-    PrintStores(*addresses, stores);
+    PrintStores(*addresses, stores, stores_expected);
     PrintRouter(*router_address, router);
   }
-  const bool all = router.ok() && std::ranges::all_of(stores, [](const auto& s) { return s.ok(); });
-  return all ? kDone : kFailed;
+  const bool stores_fine =
+      !stores_expected || std::ranges::all_of(stores, [](const auto& s) { return s.ok(); });
+  return router.ok() && stores_fine ? kDone : kFailed;
 }
 
 }  // namespace
@@ -242,11 +252,14 @@ void AddStatusCommand(CLI::App* app, int* exit_code) {
       "  ember status --store-grpc 10.0.0.1:7201,10.0.0.2:7201 --router-grpc 10.0.0.9:8081\n"
       "  watch -n1 ember status\n"
       "  ember status --json | jq .stores[].segments\n\n"
-      "Exit codes: 0 all reachable, 1 something is not, 2 wrong usage.");
-  status
-      ->add_option("--store-grpc", flags.stores,
-                   "Control addresses of the nodes, HOST:PORT,... (or $EMBER_STORE_GRPC)")
-      ->capture_default_str();
+      "Exit codes: 0 all reachable, 1 something is not (a store, only where one was named), 2 "
+      "wrong "
+      "usage.");
+  CLI::Option* stores =
+      status
+          ->add_option("--store-grpc", flags.stores,
+                       "Control addresses of the nodes, HOST:PORT,... (or $EMBER_STORE_GRPC)")
+          ->capture_default_str();
   status
       ->add_option("--router-grpc", flags.router,
                    "Control address of the router (or $EMBER_ROUTER_GRPC)")
@@ -255,7 +268,10 @@ void AddStatusCommand(CLI::App* app, int* exit_code) {
       ->check(Within(0.01, 60.0))
       ->capture_default_str();
   status->add_flag("--json", flags.json, "One JSON object");
-  status->callback([exit_code] { *exit_code = ShowStatus(flags); });
+  status->callback([exit_code, stores] {
+    flags.stores_named |= stores->count() > 0;
+    *exit_code = ShowStatus(flags);
+  });
 }
 
 }  // namespace ember::cli

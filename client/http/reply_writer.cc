@@ -58,7 +58,7 @@ asio::const_buffer BufferOf(std::string_view s) { return {s.data(), s.size()}; }
 }  // namespace
 
 Cancellation& ReplyWriter::gone() { return connection_.gone(); }
-bool ReplyWriter::stopping() const { return connection_.cut() && !connection_.client_left(); }
+bool ReplyWriter::stopping() const { return connection_.cut(); }
 
 Status ReplyWriter::Refuse(const char* why) {
   Abort();
@@ -80,6 +80,13 @@ std::string ReplyWriter::Head(ResponseHead head, std::optional<uint64_t> content
   if (framing_ == Framing::kUntilClose || connection_.ends_after_reply())
     client_.keep_alive = false;
 
+  for (const auto& field : reply_fields()) {
+    if (field.value.empty()) {
+      head.headers.Remove(field.name);
+    } else {
+      head.headers.Set(field.name, field.value);
+    }
+  }
   head.headers.RemoveHopByHop();
   head.headers.Remove("Content-Length");
   const bool empty_304 =

@@ -44,18 +44,26 @@ class ResponseWriter {
   // Fires when the client closed or reset the connection, stopped taking bytes for the write
   // timeout, or the server stops without further grace.
   virtual Cancellation& gone() = 0;
-  // gone() fired because the server stops: the client is there, and has about a second to be told.
+  // gone() fired because the server stops: the client had not left, and has about a second to be
+  // told.
   virtual bool stopping() const = 0;
 
   // Of the errors sent from here on.
   void SetErrorShape(ErrorShape shape) { error_shape_ = shape; }
   ErrorShape error_shape() const { return error_shape_; }
+  // What the reply says under these names, whoever sends it and whatever its head says; an empty
+  // value: nothing.
+  void SetReplyFields(Headers fields) { reply_fields_ = std::move(fields); }
   // Send with JSON content type; `extra` are further header fields.
   boost::asio::awaitable<Status> SendJson(int status, std::string_view body, Headers extra = {});
   boost::asio::awaitable<Status> SendError(OpenAiError error, Headers extra = {});
 
+ protected:
+  const Headers& reply_fields() const { return reply_fields_; }
+
  private:
   ErrorShape error_shape_ = ErrorShape::kOpenAi;
+  Headers reply_fields_;
 };
 
 }  // namespace ember::http

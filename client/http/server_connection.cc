@@ -76,7 +76,8 @@ void ServerConnection::Cut() {
 
 void ServerConnection::ForceClose() {
   asio::post(wire_.socket().get_executor(), [self = shared_from_this()] {
-    self->draining_ = self->client_left_ = true;
+    self->draining_ = true;
+    if (!std::exchange(self->client_left_, true)) self->closed_by_us_ = true;
     self->gone_.Cancel();
     self->Close();
   });

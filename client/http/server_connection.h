@@ -42,7 +42,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Cancellation& gone() { return gone_; }
   void ClientGone();
   bool client_left() const { return client_left_; }
-  bool cut() const { return cut_; }
+  // The server stops, and that is why the reply ends.
+  bool cut() const { return cut_ && (closed_by_us_ || !client_left_); }
   // No further request is taken.
   bool ends_after_reply() const { return draining_ || server_->winding_down; }
   Counter& responses(int status) { return server_->metrics.ResponsesOf(status); }
@@ -83,7 +84,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool write_pending_ = false;
   bool draining_ = false;
   bool cut_ = false;
-  bool client_left_ = false;
+  bool client_left_ = false;   // no byte can be written to it any more
+  bool closed_by_us_ = false;  // it did not leave: the farewell was over
 };
 
 }  // namespace ember::http

@@ -32,7 +32,8 @@ Status Check(error_code ec, std::string_view what, const std::string& file) {
 
 std::string SpanText(int64_t seconds) {
   const int64_t hours = seconds / 3600;
-  return hours >= 48 ? std::to_string(hours / 24) + " days" : std::to_string(hours) + " hours";
+  if (hours >= 48) return std::to_string(hours / 24) + " days";
+  return hours >= 2 ? std::to_string(hours) + " hours" : std::to_string(seconds / 60) + " min";
 }
 
 // From `a` to `b`, in seconds.
@@ -52,18 +53,24 @@ TlsContext::TlsContext(ssl::context::method method) : context_(method) {
   SSL_CTX_set_mode(context_.native_handle(), SSL_MODE_RELEASE_BUFFERS);  // 34 KiB a connection
 }
 
+Status TlsContext::Show(const std::string& certificate, const std::string& key) {
+  error_code ec;
+  context_.use_certificate_chain_file(certificate, ec);
+  EMBER_RETURN_IF_ERROR(Check(ec, "certificate", certificate));
+  context_.use_private_key_file(key, ssl::context::pem, ec);
+  EMBER_RETURN_IF_ERROR(Check(ec, "key", key));
+  // Of another kind than the certificate's it was not compared.
+  if (SSL_CTX_check_private_key(context_.native_handle()) != 1) {
+    return InvalidError("key \"" + key + "\": it is not that of " + certificate);
+  }
+  return OkStatus();
+}
+
 Result<std::shared_ptr<TlsContext>> TlsContext::ForServer(const TlsServerFiles& files) {
   std::shared_ptr<TlsContext> self(new TlsContext(ssl::context::tls_server));
   ssl::context& c = self->context_;
+  EMBER_RETURN_IF_ERROR(self->Show(files.certificate, files.key));
   error_code ec;
-  c.use_certificate_chain_file(files.certificate, ec);
-  EMBER_RETURN_IF_ERROR(Check(ec, "certificate", files.certificate));
-  c.use_private_key_file(files.key, ssl::context::pem, ec);
-  EMBER_RETURN_IF_ERROR(Check(ec, "key", files.key));
-  // Of another kind than the certificate's it was not compared.
-  if (SSL_CTX_check_private_key(c.native_handle()) != 1) {
-    return InvalidError("key \"" + files.key + "\": it is not that of " + files.certificate);
-  }
   if (!files.client_ca.empty()) {
     c.load_verify_file(files.client_ca, ec);
     EMBER_RETURN_IF_ERROR(Check(ec, "client CA", files.client_ca));
@@ -90,16 +97,19 @@ std::string TlsContext::DoubtAt(std::time_t now) {
   return "expires in " + SpanText(left);
 }
 
-Result<std::shared_ptr<TlsContext>> TlsContext::ForClient(const std::string& ca_file) {
+Result<std::shared_ptr<TlsContext>> TlsContext::ForClient(const TlsClientFiles& files) {
   std::shared_ptr<TlsContext> self(new TlsContext(ssl::context::tls_client));
   ssl::context& c = self->context_;
   error_code ec;
-  if (ca_file.empty()) {
+  if (files.ca.empty()) {
     c.set_default_verify_paths(ec);
   } else {
-    c.load_verify_file(ca_file, ec);
+    c.load_verify_file(files.ca, ec);
   }
-  EMBER_RETURN_IF_ERROR(Check(ec, "CA", ca_file));
+  EMBER_RETURN_IF_ERROR(Check(ec, "CA", files.ca));
+  if (!files.certificate.empty()) {
+    EMBER_RETURN_IF_ERROR(self->Show(files.certificate, files.key));
+  }
   c.set_verify_mode(ssl::verify_peer, ec);
   SSL_CTX_set_alpn_protos(c.native_handle(), kProtocols, sizeof kProtocols - 1);
   return self;

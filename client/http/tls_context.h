@@ -18,12 +18,18 @@ struct TlsServerFiles {
   std::string client_ca;  // not empty: only clients with a certificate of one of these
 };
 
+// PEM files, each "" for none.
+struct TlsClientFiles {
+  std::string ca;                // whom to believe; none: the system's authorities
+  std::string certificate, key;  // to show, for upstreams that ask for it; both or none
+};
+
 class TlsContext {
  public:
   // kInvalid: a file can't be read, or is not what it should be; with its name.
   static Result<std::shared_ptr<TlsContext>> ForServer(const TlsServerFiles& files);
-  // Upstreams must have a certificate of `ca_file`, or of the system's authorities when it is "".
-  static Result<std::shared_ptr<TlsContext>> ForClient(const std::string& ca_file);
+  // For connections to upstreams. Errors as of ForServer.
+  static Result<std::shared_ptr<TlsContext>> ForClient(const TlsClientFiles& files);
 
   // What is wrong with a server's own certificate at that time: it "expired 3 days ago", "expires
   // in 5 days" (a week or less is left, and less than a fifth of its life), "is not valid for 2
@@ -34,6 +40,9 @@ class TlsContext {
 
  private:
   explicit TlsContext(boost::asio::ssl::context::method method);
+  // Our own certificate.
+  Status Show(const std::string& certificate, const std::string& key);
+
   boost::asio::ssl::context context_;
 };
 

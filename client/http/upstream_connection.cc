@@ -160,7 +160,7 @@ void UpstreamStore::Close() {
 Result<std::shared_ptr<TlsContext>> UpstreamStore::Tls() {
   std::lock_guard lock(mutex_);
   if (tls_ != nullptr) return tls_;
-  auto made = TlsContext::ForClient("");
+  auto made = TlsContext::ForClient({});
   if (made.ok()) tls_ = *made;
   return made;
 }

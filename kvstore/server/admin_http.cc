@@ -1,6 +1,7 @@
 #include "kvstore/server/admin_http.h"
 
 #include "client/http/server.h"
+#include "proto/base/process_metrics.h"
 
 namespace ember::kv {
 namespace {
@@ -23,7 +24,8 @@ struct AdminHttp::Impl {
     if (request.method != "GET" && request.method != "HEAD") {
       (void)co_await writer.Send(TextHead(405), "only GET\n");
     } else if (request.path == "/metrics") {
-      (void)co_await writer.Send(TextHead(200), metrics->RenderPrometheusText());
+      (void)co_await writer.Send(TextHead(200),
+                                 metrics->RenderPrometheusText() + ProcessMetricsText());
     } else if (request.path == "/healthz") {
       const bool ok = alive();
       (void)co_await writer.Send(TextHead(ok ? 200 : 503), ok ? "ok\n" : "not answering\n");

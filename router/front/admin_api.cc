@@ -5,6 +5,7 @@
 
 #include "client/http/json_writer.h"
 #include "router/front/admin_request.h"
+#include "router/front/served_paths.h"
 
 namespace ember::router {
 namespace {
@@ -30,6 +31,16 @@ std::string_view BearerOf(std::string_view credentials) {
   if (!http::EqualNoCase(credentials.substr(0, kScheme.size()), kScheme)) return "";
   const size_t token = credentials.find_first_not_of(' ', kScheme.size());
   return token == credentials.npos ? "" : credentials.substr(token);
+}
+
+// What a path of this API takes; "": there is no such path.
+std::string_view MethodsOf(std::string_view path) {
+  path.remove_prefix(kReplicas.size());
+  if (path.empty()) return "GET, HEAD, POST";
+  const size_t slash = path.find('/', 1);
+  if (slash == path.npos) return "GET, HEAD, DELETE";
+  const std::string_view verb = path.substr(slash);
+  return verb == "/drain" || verb == "/resume" ? "POST" : "";
 }
 
 bool IsJson(const http::Request& request) {
@@ -59,6 +70,15 @@ asio::awaitable<void> AdminApi::Answer(http::Request& request, http::ResponseWri
   http::Headers headers;
   if (error && error->status == 401) headers.Add("WWW-Authenticate", "Bearer");
   Reply reply;
+  const std::string_view methods = MethodsOf(request.path);
+  if (!error && methods.empty()) {
+    error = OpenAiError::ForHttpStatus(404, "no such path: " + request.path.substr(0, 200),
+                                       "unknown_url");
+  } else if (!error && !ListsMethod(methods, request.method)) {
+    error = OpenAiError::ForHttpStatus(
+        405, request.path.substr(0, 200) + " takes " + std::string(methods));
+    headers.Add("Allow", std::string(methods));
+  }
   if (!error) {
     Result<Reply> done = Act(request);
     if (done.ok()) {
@@ -75,12 +95,9 @@ asio::awaitable<void> AdminApi::Answer(http::Request& request, http::ResponseWri
 }
 
 Result<AdminApi::Reply> AdminApi::Act(const http::Request& request) {
-  std::string_view rest = request.path;
-  rest.remove_prefix(kReplicas.size());
+  const std::string_view rest = std::string_view(request.path).substr(kReplicas.size());
   if (rest.starts_with('/')) return Change(request, rest.substr(1));
-  if (request.method == "GET" || request.method == "HEAD") return Reply{200, DescribeAll()};
-  if (request.method == "POST") return Add(request);
-  return InvalidError(std::string(kReplicas) + " takes GET and POST");
+  return request.method == "POST" ? Add(request) : Reply{200, DescribeAll()};
 }
 
 Result<AdminApi::Reply> AdminApi::Add(const http::Request& request) {
@@ -106,17 +123,14 @@ Result<AdminApi::Reply> AdminApi::Change(const http::Request& request, std::stri
   if (endpoint == nullptr) {
     return NotFoundError("there is no replica \"" + id.substr(0, 100) + "\"");
   }
-  if (verb.empty() && request.method == "GET") return Reply{200, Describe(*endpoint)};
-  if (verb.empty() && request.method == "DELETE") {
+  if (request.method == "DELETE") {
     const uint32_t under_way = endpoint->under_way;
     EMBER_RETURN_IF_ERROR(membership_.Remove(id));
     spdlog::info("admin: {} removes replica {}", request.peer, id);
     return Reply{200, fmt::format(R"({{"id":{},"state":"gone","in_flight":{}}})",
                                   http::JsonString(id), under_way)};
   }
-  if (request.method != "POST" || (verb != "drain" && verb != "resume")) {
-    return InvalidError("a replica takes GET, DELETE, POST .../drain and POST .../resume");
-  }
+  if (verb.empty()) return Reply{200, Describe(*endpoint)};
   EMBER_RETURN_IF_ERROR(verb == "drain" ? replicas_.Drain(id) : replicas_.Resume(id));
   spdlog::info("admin: {} {}s replica {}", request.peer, verb, id);
   return Reply{200, Describe(*endpoint)};

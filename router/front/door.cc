@@ -33,8 +33,7 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   if (ServedPaths::IsAnthropic(request.path)) {
     writer.SetErrorShape(http::ErrorShape::kAnthropic);
   }
-  if (AsksForModels(request)) return AnswerModels(request, writer);
-  if (served_.Serves(request.path)) return AnswerRouted(request, writer);
+  if (served_.Serves(request.path)) return AnswerServed(request, writer);
   if (admin_ != nullptr && AdminApi::Knows(request.path)) return admin_->Answer(request, writer);
   return AnswerPage(request, writer);
 }
@@ -44,7 +43,33 @@ asio::awaitable<void> Door::AnswerRefused(http::Request& request, http::Response
   if (ServedPaths::IsAnthropic(request.path)) {
     writer.SetErrorShape(http::ErrorShape::kAnthropic);
   }
+  if (served_.Serves(request.path)) cors_.Apply(request, writer);
   co_await Refuse(request, writer, std::move(error), std::move(extra));
+}
+
+asio::awaitable<void> Door::AnswerServed(http::Request& request, http::ResponseWriter& writer) {
+  cors_.Apply(request, writer);
+  const std::string methods(served_.MethodsOf(request.path));
+  if (auto preflight = cors_.Preflight(request, methods)) {
+    const Status sent = co_await writer.Send(*std::move(preflight), "");
+    (void)sent.ok();  // a client that left has no further claims
+    co_return;
+  }
+  // Where the engines answer for CORS, they are asked. CONNECT and TRACE are about the connection,
+  // or would show an engine's secrets to a page.
+  const bool passed = methods.empty() ? request.method != "CONNECT" && request.method != "TRACE"
+                                      : ListsMethod(methods, request.method);
+  if (!passed && !(request.method == "OPTIONS" && cors_.empty())) {
+    http::Headers allow;
+    if (!methods.empty()) allow.Add("Allow", methods);
+    co_return co_await Refuse(
+        request, writer,
+        OpenAiError::ForHttpStatus(
+            405, request.path.substr(0, 200) + " does not take " + request.method.substr(0, 20)),
+        std::move(allow));
+  }
+  if (AsksForModels(request)) co_return co_await AnswerModels(request, writer);
+  co_await AnswerRouted(request, writer);
 }
 
 asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWriter& writer) {
@@ -89,8 +114,9 @@ asio::awaitable<void> Door::AnswerModels(const http::Request& request,
   }
   RequestRecord record;
   telemetry_.Begin(request, &record);
-  const Status sent =
-      co_await writer.SendJson(200, body, {{"x-ember-request-id", record.request_id}});
+  http::Headers headers;
+  Telemetry::NameReply(record, &headers);
+  const Status sent = co_await writer.SendJson(200, body, std::move(headers));
   record.status = 200;
   record.outcome = sent.ok() ? "done" : "client_gone";
   record.reply_bytes = body.size();
@@ -98,11 +124,6 @@ asio::awaitable<void> Door::AnswerModels(const http::Request& request,
 }
 
 asio::awaitable<void> Door::AnswerRouted(http::Request& request, http::ResponseWriter& writer) {
-  // These are about the connection, or would show an engine's secrets to a page.
-  if (request.method == "CONNECT" || request.method == "TRACE") {
-    co_return co_await Refuse(request, writer,
-                              OpenAiError::ForHttpStatus(405, request.method + " is not served"));
-  }
   const std::string coding(request.headers.Get("Content-Encoding").substr(0, 50));
   if (!request.body.empty() && !coding.empty() && !http::EqualNoCase(coding, "identity")) {
     co_return co_await Refuse(
@@ -128,7 +149,7 @@ asio::awaitable<void> Door::Refuse(const http::Request& request, http::ResponseW
   telemetry_.Begin(request, &record);
   record.status = error.status;
   record.outcome = writer.stopping() ? "shutdown" : "refused: " + error.message;
-  headers.Add("x-ember-request-id", record.request_id);
+  Telemetry::NameReply(record, &headers);
   const Status sent = co_await writer.SendError(std::move(error), std::move(headers));
   (void)sent.ok();  // a client that left has no further claims
   telemetry_.Finish(std::move(record));

@@ -1,7 +1,8 @@
 // Door: what the router answers at which path.
 //
 //   /v1/models       (and one of them below it) what the fleet serves, where its replicas tell
-//   ServedPaths      routed to a replica; 429 with Retry-After over the limit
+//   ServedPaths      routed to a replica; 429 with Retry-After over the limit, 405 for a method
+//                    that makes no sense there
 //   /health          (and /healthz) 200 while a replica is usable, else 503; 503 before the end
 //   its pages        see Pages
 //   /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
@@ -17,6 +18,7 @@
 #include "client/http/request.h"
 #include "client/http/response_writer.h"
 #include "router/front/admin_api.h"
+#include "router/front/cors.h"
 #include "router/front/pages.h"
 #include "router/front/served_paths.h"
 
@@ -29,7 +31,7 @@ class Door {
   // `retry_after`: seconds, for who is refused.
   Door(Route route, std::function<int()> retry_after, const ReplicaSet& replicas, PagesParts pages,
        Telemetry& telemetry, RouterMetrics& metrics, size_t max_in_flight, ServedPaths served,
-       AdminApi* admin = nullptr)
+       Cors cors, AdminApi* admin = nullptr)
       : route_(std::move(route)),
         retry_after_(std::move(retry_after)),
         replicas_(replicas),
@@ -38,6 +40,7 @@ class Door {
         metrics_(metrics),
         max_in_flight_(max_in_flight),
         served_(std::move(served)),
+        cors_(std::move(cors)),
         admin_(admin) {}
 
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
@@ -51,6 +54,8 @@ class Door {
   boost::asio::awaitable<void> AnswerPage(http::Request& request, http::ResponseWriter& writer);
 
  private:
+  // Of a path that is served: a page's question, the fleet's models, or what replicas answer.
+  boost::asio::awaitable<void> AnswerServed(http::Request& request, http::ResponseWriter& writer);
   boost::asio::awaitable<void> AnswerRouted(http::Request& request, http::ResponseWriter& writer);
   boost::asio::awaitable<void> AnswerHealth(http::ResponseWriter& writer);
   // Whether the request asks for models, and it is known which there are.
@@ -69,6 +74,7 @@ class Door {
   RouterMetrics& metrics_;
   const size_t max_in_flight_;
   const ServedPaths served_;
+  const Cors cors_;
   AdminApi* const admin_;  // null: not on this door
   size_t in_flight_ = 0;
   bool stopping_ = false;

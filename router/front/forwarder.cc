@@ -7,6 +7,7 @@
 #include "router/front/reply_observer.h"
 #include "router/front/reply_route.h"
 #include "router/front/server_timing.h"
+#include "router/telemetry/telemetry.h"
 #include "router/tokenize/prompt_api.h"
 
 namespace ember::router {
@@ -208,7 +209,7 @@ void Forwarder::Label(const Attempt& attempt, const AttemptResult& result,
   http::Headers& headers = head->headers;
   headers.Set("x-ember-replica", replicas_.at(attempt.replica).config.id);
   headers.Set("x-ember-policy", std::string(attempt.record->policy));
-  headers.Set("x-ember-request-id", attempt.record->request_id);
+  Telemetry::NameReply(*attempt.record, &headers);
   if (result.route.empty()) {
     headers.Remove("x-ember-route");
   } else {

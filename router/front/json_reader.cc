@@ -69,6 +69,10 @@ Status CheckEnds(std::string_view body) {
 }  // namespace
 
 Status CheckIsObject(std::string_view body) {
+  // The likeliest, and the one that can't be seen in an editor.
+  if (body.starts_with("\xEF\xBB\xBF")) {
+    return InvalidError("the body begins with a byte order mark, which JSON has not");
+  }
   if (body.size() > kMaxCheckedBody) return CheckEnds(body);
   element root;
   if (const auto error = Parser().parse(body.data(), body.size()).get(root)) {

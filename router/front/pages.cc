@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "client/http/json_object.h"
+#include "proto/base/process_metrics.h"
 #include "router/ui/ui_files.h"
 
 namespace ember::router {
@@ -17,10 +18,15 @@ constexpr size_t kExplainedByDefault = 20;
 constexpr uint64_t kMaxExplained = 100;
 constexpr size_t kMaxLive = 200;
 
-uint64_t NumberParam(const http::Request& request, std::string_view name, uint64_t otherwise) {
-  const std::string_view text = request.QueryParam(name).value_or("");
-  uint64_t n = otherwise;
-  std::from_chars(text.data(), text.data() + text.size(), n);
+Result<uint64_t> NumberParam(const http::Request& request, std::string_view name,
+                             uint64_t otherwise) {
+  const auto text = request.QueryParam(name);
+  if (!text) return otherwise;
+  uint64_t n = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), n);
+  if (text->empty() || error != std::errc() || end != text->data() + text->size()) {
+    return InvalidError("?" + std::string(name) + "= is no number");
+  }
   return n;
 }
 
@@ -46,42 +52,49 @@ asio::awaitable<void> Pages::Answer(http::Request& request, http::ResponseWriter
   const bool read = request.method == "GET" || request.method == "HEAD";
   Status sent;
   if (path == "/admin/explain" && request.method == "POST") {
-    sent = co_await ExplainRequest(request, writer);
+    sent = co_await SendJson(co_await parts_.explain_request(request), writer);
   } else if (!read) {
     const char* allowed = path == "/admin/explain" ? "GET, HEAD, POST" : "GET, HEAD";
     sent = co_await writer.SendError(
         OpenAiError::ForHttpStatus(405, path + " does not take " + request.method.substr(0, 20)),
         {{"Allow", allowed}});
   } else if (path == "/metrics") {
-    sent = co_await writer.Send(
-        {.headers = {{"Content-Type", "text/plain; version=0.0.4"}}},
-        parts_.registry->RenderPrometheusText() + parts_.status().PrometheusText());
+    sent = co_await writer.Send({.headers = {{"Content-Type", "text/plain; version=0.0.4"}}},
+                                parts_.registry->RenderPrometheusText() + ProcessMetricsText() +
+                                    parts_.status().PrometheusText());
   } else if (path == "/admin/status") {
     sent = co_await writer.SendJson(200, parts_.status().Json());
   } else if (path == "/admin/explain") {
-    sent = co_await writer.SendJson(
-        200, parts_.explain->Json(
-                 request.QueryParam("id").value_or(""),
-                 std::min(NumberParam(request, "n", kExplainedByDefault), kMaxExplained)));
+    sent = co_await SendJson(ExplainedJson(request), writer);
   } else if (path == "/admin/live") {
-    sent = co_await writer.SendJson(200, LiveJson(request), {{"Cache-Control", "no-store"}});
+    sent = co_await SendJson(LiveJson(request), writer);
   } else if (const UiFile* file = FindUiFile(path)) {
     sent = co_await writer.Send({.headers = UiHeaders(*file)}, file->content);
   }
   (void)sent.ok();  // a client that left has no further claims
 }
 
-asio::awaitable<Status> Pages::ExplainRequest(http::Request& request,
-                                              http::ResponseWriter& writer) {
-  const Result<std::string> explained = co_await parts_.explain_request(request);
-  if (explained.ok()) co_return co_await writer.SendJson(200, *explained);
-  co_return co_await writer.SendError(OpenAiError::FromStatus(explained.status()));
+asio::awaitable<Status> Pages::SendJson(Result<std::string> json, http::ResponseWriter& writer) {
+  if (!json.ok()) co_return co_await writer.SendError(OpenAiError::FromStatus(json.status()));
+  co_return co_await writer.SendJson(200, *json, {{"Cache-Control", "no-store"}});
 }
 
-std::string Pages::LiveJson(const http::Request& request) const {
+Result<std::string> Pages::ExplainedJson(const http::Request& request) const {
+  const Result<uint64_t> n = NumberParam(request, "n", kExplainedByDefault);
+  if (!n.ok()) return n.status();
+  const std::string_view id = request.QueryParam("id").value_or("");
+  if (!id.empty() && !parts_.explain->Has(id)) {
+    return NotFoundError("no such request among the newest");
+  }
+  return parts_.explain->Json(id, std::min(*n, kMaxExplained));
+}
+
+Result<std::string> Pages::LiveJson(const http::Request& request) const {
+  const Result<uint64_t> after = NumberParam(request, "after", 0);
+  if (!after.ok()) return after.status();
   return http::JsonObject()
       .Add("finished", parts_.telemetry->finished())
-      .AddRaw("requests", parts_.explain->BriefJson(NumberParam(request, "after", 0), kMaxLive))
+      .AddRaw("requests", parts_.explain->BriefJson(*after, kMaxLive))
       .AddRaw("status", parts_.status().Json())
       .ToString();
 }

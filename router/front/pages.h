@@ -42,9 +42,10 @@ class Pages {
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
 
  private:
-  boost::asio::awaitable<Status> ExplainRequest(http::Request& request,
-                                                http::ResponseWriter& writer);
-  std::string LiveJson(const http::Request& request) const;
+  // Or why there is none.
+  boost::asio::awaitable<Status> SendJson(Result<std::string> json, http::ResponseWriter& writer);
+  Result<std::string> ExplainedJson(const http::Request& request) const;
+  Result<std::string> LiveJson(const http::Request& request) const;
 
   const PagesParts parts_;
 };

@@ -52,13 +52,16 @@ bool IsPlain(std::string_view path) {
   return true;
 }
 
-bool IsOfResponse(std::string_view path) {
-  if (!path.starts_with(kResponses)) return false;
+constexpr std::string_view kRead = "GET, HEAD";
+
+// What a path below that of responses takes; "" when there is no such path.
+std::string_view MethodsOfResponse(std::string_view path) {
+  if (!path.starts_with(kResponses)) return "";
   path.remove_prefix(kResponses.size());
   const size_t slash = path.find('/');
-  if (slash == path.npos) return true;
+  if (slash == path.npos) return "GET, HEAD, DELETE";
   const std::string_view rest = path.substr(slash);
-  return rest == "/cancel" || rest == "/input_items";
+  return rest == "/cancel" ? "POST" : rest == "/input_items" ? kRead : "";
 }
 
 bool IsUnder(std::string_view path, std::string_view prefix) {
@@ -68,12 +71,31 @@ bool IsUnder(std::string_view path, std::string_view prefix) {
 
 }  // namespace
 
+bool ListsMethod(std::string_view methods, std::string_view method) {
+  for (size_t at = 0; at < methods.size();) {
+    const size_t end = std::min(methods.find(", ", at), methods.size());
+    if (methods.substr(at, end - at) == method) return true;
+    at = end + 2;
+  }
+  return false;
+}
+
+bool ServedPaths::IsOfMore(std::string_view path) const {
+  return std::any_of(more_.begin(), more_.end(),
+                     [&](const std::string& prefix) { return IsUnder(path, prefix); });
+}
+
 bool ServedPaths::Serves(std::string_view path) const {
   if (!IsPlain(path)) return false;
   if (std::find(std::begin(kServed), std::end(kServed), path) != std::end(kServed)) return true;
-  if (path.starts_with(kModels) || IsOfResponse(path)) return true;
-  return std::any_of(more_.begin(), more_.end(),
-                     [&](const std::string& prefix) { return IsUnder(path, prefix); });
+  return path.starts_with(kModels) || !MethodsOfResponse(path).empty() || IsOfMore(path);
+}
+
+std::string_view ServedPaths::MethodsOf(std::string_view path) const {
+  if (IsOfMore(path)) return "";
+  if (path == kModels.substr(0, kModels.size() - 1) || path.starts_with(kModels)) return kRead;
+  const std::string_view of_response = MethodsOfResponse(path);
+  return of_response.empty() ? "POST" : of_response;
 }
 
 bool ServedPaths::IsAnthropic(std::string_view path) { return IsUnder(path, "/v1/messages"); }

@@ -9,6 +9,9 @@
 
 namespace ember::router {
 
+// Whether `methods`, as of MethodsOf, have that one.
+bool ListsMethod(std::string_view methods, std::string_view method);
+
 class ServedPaths {
  public:
   // `more`: further prefixes, of whole segments: "/v1/files" is also "/v1/files/x".
@@ -17,12 +20,17 @@ class ServedPaths {
   // `path` without its query, as sent. One that two readers could take for different ones (escapes,
   // dot segments, empty segments, backslashes) is never served.
   bool Serves(std::string_view path) const;
+  // What may be asked of a path that is served, as Allow says it: "GET, HEAD". "": anything, for
+  // what a path of `more` takes is its engine's affair.
+  std::string_view MethodsOf(std::string_view path) const;
   // A path of Anthropic's API: errors have its shape.
   static bool IsAnthropic(std::string_view path);
   // Whether `prefix` can be given as one of `more`.
   static bool IsPrefix(std::string_view prefix);
 
  private:
+  bool IsOfMore(std::string_view path) const;
+
   std::vector<std::string> more_;
 };
 

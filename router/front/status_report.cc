@@ -251,11 +251,10 @@ std::string StatusReport::PrometheusText() const {
       "# HELP ember_router_replica_ejections_total Times that it was put out\n"
       "# TYPE ember_router_replica_ejections_total counter\n";
   for (const ReplicaReport& r : replicas) {
-    for (size_t i = 0; i < kEjectionReasons; ++i) {
-      if (r.ejections[i] == 0) continue;
+    for (size_t i = 0; r.ejections && i < kEjectionReasons; ++i) {
       out +=
           fmt::format("ember_router_replica_ejections_total{{replica=\"{}\",reason=\"{}\"}} {}\n",
-                      r.id, EjectionName(static_cast<Ejection>(i)), r.ejections[i]);
+                      r.id, EjectionName(static_cast<Ejection>(i)), (*r.ejections)[i]);
     }
   }
   AppendStores(stores, &out);

@@ -33,8 +33,8 @@ struct ReplicaReport {
   double load_tokens_per_ms = 0;
   PrefillModel prefill;
   ReplicaTotals totals;
-  std::array<uint64_t, kEjectionReasons>
-      ejections{};  // of the whole replica, told with its first rank
+  // Of the whole replica; only with its first rank.
+  std::optional<std::array<uint64_t, kEjectionReasons>> ejections;
 };
 
 struct StatusReport {

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kPiece = 4096;
 constexpr int kPollMs = 100;
 constexpr int kClosingPolls = 10;
+constexpr Duration kTellEach = seconds(60);
 
 int OpenForAppending(const std::string& path) {
   if (path == "-") return STDOUT_FILENO;
@@ -85,6 +86,7 @@ AccessLog::AccessLog(std::string path, int fd, MetricsRegistry& registry,
 AccessLog::~AccessLog() {
   closing_.store(true);
   worker_.reset();
+  TellOfLosses();
   if (fd_ != STDOUT_FILENO) ::close(fd_);
 }
 
@@ -107,13 +109,17 @@ void AccessLog::Write(const std::vector<FinishedRequest>& batch) {
     text.clear();
     lines = 0;
   }
+  TellOfLosses();
 }
 
 bool AccessLog::WriteAll(std::string_view text) {
   while (!text.empty()) {
     if (!WaitUntilWritable()) return false;
     const ssize_t n = ::write(fd_, text.data(), std::min(text.size(), kPiece));
-    if (n < 0 && errno != EINTR && errno != EAGAIN) return false;
+    if (n < 0 && errno != EINTR && errno != EAGAIN) {
+      why_lost_ = std::strerror(errno);
+      return false;
+    }
     if (n > 0) text.remove_prefix(static_cast<size_t>(n));
   }
   return true;
@@ -124,10 +130,23 @@ bool AccessLog::WaitUntilWritable() {
   for (int closing_polls = 0; !stuck_ && closing_polls < kClosingPolls;) {
     pollfd poll{.fd = fd_, .events = POLLOUT, .revents = 0};
     if (::poll(&poll, 1, kPollMs) > 0) return true;
+    why_lost_ = "nobody reads it";
+    TellOfLosses();
     if (closing_.load()) ++closing_polls;
   }
   stuck_ = true;
   return false;
+}
+
+void AccessLog::TellOfLosses() {
+  const uint64_t lost = lost_.value() - lost_told_;
+  const TimePoint now = SteadyClock().Now();
+  if (lost == 0 || (told_at_ && now < *told_at_ + kTellEach && !closing_.load())) return;
+  spdlog::error("access log: lost lines: {} ({})", lost,
+                why_lost_.empty() ? "more came than it could take" : why_lost_);
+  lost_told_ += lost;
+  told_at_ = now;
+  why_lost_.clear();
 }
 
 }  // namespace ember::router

@@ -2,11 +2,12 @@
 // written by a thread of its own.
 //
 // Concurrency: Add and Reopen from any thread. A file that cannot be written loses lines, which are
-// counted; it never holds a request up.
+// counted, and of which the router's own log tells each minute; it never holds a request up.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "proto/base/status.h"
@@ -34,10 +35,15 @@ class AccessLog {
   void Write(const std::vector<FinishedRequest>& batch);
   bool WriteAll(std::string_view text);
   bool WaitUntilWritable();
+  // Of lines lost since it told last, unless that was a moment ago and there is more to come.
+  void TellOfLosses();
 
   const std::string path_;
   int fd_;
   Counter& lost_;
+  uint64_t lost_told_ = 0;
+  std::optional<TimePoint> told_at_;
+  std::string why_lost_;
   std::atomic<bool> reopen_{false};
   std::atomic<bool> closing_{false};
   bool stuck_ = false;  // at the end nobody read our pipe: no line is tried any more

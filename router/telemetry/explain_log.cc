@@ -1,5 +1,7 @@
 #include "router/telemetry/explain_log.h"
 
+#include <algorithm>
+
 #include "client/http/json_object.h"
 #include "router/telemetry/record_json.h"
 
@@ -17,6 +19,11 @@ std::string ExplainLog::Json(std::string_view request_id, size_t limit) const {
     if (request_id.empty() || r->request_id == request_id) out.push_back(RecordJson(*r));
   }
   return http::JsonObject().AddRaw("requests", http::JsonArray(out)).ToString();
+}
+
+bool ExplainLog::Has(std::string_view request_id) const {
+  return std::any_of(requests_.begin(), requests_.end(),
+                     [&](const FinishedRequest& r) { return r->request_id == request_id; });
 }
 
 std::string ExplainLog::BriefJson(uint64_t after, size_t limit) const {

@@ -17,6 +17,7 @@ class ExplainLog {
   // {"requests":[...]}: the newest `limit`, newest first; only those with that id unless it is
   // empty.
   std::string Json(std::string_view request_id, size_t limit) const;
+  bool Has(std::string_view request_id) const;
   // A list in brief of the newest `limit` after that sequence number, newest first.
   std::string BriefJson(uint64_t after, size_t limit) const;
 

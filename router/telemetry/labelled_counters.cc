@@ -3,12 +3,15 @@
 namespace ember::router {
 
 LabelledCounters::LabelledCounters(MetricsRegistry& registry, std::string name, std::string help,
-                                   std::string label, size_t max_values)
+                                   std::string label, std::initializer_list<std::string_view> known,
+                                   size_t max_values)
     : registry_(registry),
       name_(std::move(name)),
       help_(std::move(help)),
       label_(std::move(label)),
-      max_values_(max_values) {}
+      max_values_(max_values) {
+  for (const std::string_view value : known) Add(value);
+}
 
 Counter& LabelledCounters::At(std::string_view value) {
   for (const Entry& e : entries_) {

@@ -60,8 +60,11 @@ void Telemetry::ReopenLog() {
 }
 
 void Telemetry::Begin(const http::Request& request, RequestRecord* record) const {
-  record->request_id = request.headers.Get("x-ember-request-id");
-  if (!IsFitId(record->request_id)) {
+  for (const char* name : {"x-request-id", "x-ember-request-id"}) {
+    const std::string_view id = request.headers.Get(name);
+    if (IsFitId(id)) record->request_id = id;
+  }
+  if (record->request_id.empty()) {
     record->request_id = fmt::format("{:016x}{:016x}", random_.Next(), random_.Next());
   }
   record->method = request.method.substr(0, kMaxMethod);
@@ -69,6 +72,11 @@ void Telemetry::Begin(const http::Request& request, RequestRecord* record) const
   record->received_at = request.received_at;
   record->request_bytes = request.body.size();
   if (access_log_ != nullptr) record->tenant = TenantDigest(request.headers);
+}
+
+void Telemetry::NameReply(const RequestRecord& record, http::Headers* headers) {
+  headers->Set("x-ember-request-id", record.request_id);
+  if (!headers->Has("x-request-id")) headers->Add("x-request-id", record.request_id);
 }
 
 void Telemetry::BeginTrace(const http::Request& request, RequestRecord* record) const {

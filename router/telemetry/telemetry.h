@@ -33,9 +33,12 @@ class Telemetry {
   // After the access log's file was renamed.
   void ReopenLog();
 
-  // What is known of a request when it comes, and its id: its own x-ember-request-id where that is
-  // 1-64 of letters, digits, "._-", else a new one.
+  // What is known of a request when it comes, and its id: its own x-ember-request-id, else
+  // x-request-id, where that is 1-64 of letters, digits, "._-", else a new one.
   void Begin(const http::Request& request, RequestRecord* record) const;
+  // That id in its reply's head: under our name, and, where the replica gave it none of its own,
+  // under the one that clients look for.
+  static void NameReply(const RequestRecord& record, http::Headers* headers);
   // Its place in a trace, when there is a collector.
   void BeginTrace(const http::Request& request, RequestRecord* record) const;
   void Finish(RequestRecord record);

@@ -1,5 +1,6 @@
 #include "router/tokenize/engine_tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "router/tokenize/request_model.h"
@@ -25,14 +26,29 @@ EngineTokenizer::EngineTokenizer(const ReplicaSet& replicas, AgentClient& agents
       hits_(metrics.AddCounter("ember_router_tokenize_cache_hits_total",
                                "Prompts whose tokens were known from an equal body")),
       latency_(metrics.AddHistogram("ember_router_tokenize_seconds",
-                                    "Time to ask an agent for a prompt's tokens")) {}
+                                    "Time to ask an agent for a prompt's tokens")) {
+  // A rate misses the first event of a counter that was not there.
+  for (const StatusCode code :
+       {StatusCode::kUnavailable, StatusCode::kDeadline, StatusCode::kNoSpace}) {
+    FailuresFor(code);
+  }
+}
+
+bool EngineTokenizer::AnyAgent() const {
+  const auto& numbers = replicas_.numbers();
+  return std::any_of(numbers.begin(), numbers.end(), [this](ReplicaNumber n) {
+    return !replicas_.at(n).config.grpc.empty() || agents_.CanAsk(n);
+  });
+}
+
+Counter& EngineTokenizer::FailuresFor(StatusCode why) {
+  return metrics_.AddCounter("ember_router_tokenize_failures_total",
+                             "Prompts routed by load because their tokens were not to be had",
+                             {{"reason", std::string(StatusCodeName(why))}});
+}
 
 Result<SharedPrompt> EngineTokenizer::Failed(const Status& why) {
-  metrics_
-      .AddCounter("ember_router_tokenize_failures_total",
-                  "Prompts routed by load because their tokens were not to be had",
-                  {{"reason", std::string(StatusCodeName(why.code()))}})
-      .Add();
+  FailuresFor(why.code()).Add();
   return why;
 }
 

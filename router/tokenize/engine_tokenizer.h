@@ -24,10 +24,13 @@ class EngineTokenizer final : public Tokenizer {
   boost::asio::awaitable<Result<SharedPrompt>> Tokenize(std::string_view path,
                                                         std::string_view body) override;
   void Forget() override { cache_.Clear(); }
+  // Some replica has an agent, reachable or not.
+  bool AnyAgent() const;
 
  private:
   boost::asio::awaitable<Result<TokenizedPrompt>> Ask(std::string_view path, std::string_view body);
   Result<SharedPrompt> Failed(const Status& why);
+  Counter& FailuresFor(StatusCode why);
 
   const ReplicaSet& replicas_;
   AgentClient& agents_;

@@ -1,5 +1,7 @@
 #include "router/tokenize/prompt_tokenizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -124,10 +126,12 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
     }
   }
   bool asked_endpoint = !options_.endpoints;
+  std::string in_process;  // why not
   if (!local_.models().empty()) {
     LocalTokenizer::Answer answer = co_await local_.Tokenize(path, body);
     if (answer.prompt != nullptr) co_return Count(std::move(answer.prompt));
     by_reason_[static_cast<size_t>(answer.reason)]->Add();
+    in_process = PromptReasonName(answer.reason);
     if (answer.reason == PromptReason::kTooShort) {
       co_return InvalidError("too short to be worth a match");
     }
@@ -146,7 +150,16 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
     SharedPrompt prompt = api ? ReadText(*api, body) : nullptr;
     if (prompt != nullptr) co_return Count(std::move(prompt));
   }
-  co_return asked.status();
+  if (engine_.AnyAgent()) co_return asked.status();
+  // Whoever asks why shall not look for agents that were never meant to be.
+  std::string why =
+      local_.models().empty() ? "there is no --tokenizer" : "in process: " + in_process;
+  why += ", no replica has an agent";
+  if (body.size() < options_.text_min_bytes) {
+    why +=
+        fmt::format(", and the text of bodies under {} bytes is not used", options_.text_min_bytes);
+  }
+  co_return UnavailableError(std::move(why));
 }
 
 }  // namespace ember::router

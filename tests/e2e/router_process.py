@@ -1,7 +1,6 @@
-"""An ember-router over replicas that a test scripts, on a port of its own; without gRPC."""
+"""An ember-router over replicas that a test scripts, on a port of its own; without gRPC unless asked for."""
 
 import json
-import re
 import subprocess
 import threading
 
@@ -12,8 +11,10 @@ class RouterProcess:
     def __init__(self, replicas, *flags, tls=False):
         if not any(flag.startswith("--drain-delay-ms") for flag in flags):
             flags += ("--drain-delay-ms=0",)
+        if not any(flag.startswith("--grpc=") for flag in flags):
+            flags += ("--grpc=off",)
         names = [f"--replica=r{i},http={r.address}" for i, r in enumerate(replicas, 1)]
-        self.process = subprocess.Popen([str(BIN / "ember-router"), "--listen=127.0.0.1:0", "--grpc=off", *names, *flags],
+        self.process = subprocess.Popen([str(BIN / "ember-router"), "--listen=127.0.0.1:0", *names, *flags],
                                         stderr=subprocess.PIPE, text=True)
         self.said = []
         for line in self.process.stderr:
@@ -23,7 +24,8 @@ class RouterProcess:
         else:
             self.process.wait()
             raise AssertionError("".join(self.said))
-        self.port = int(re.search(r"http=[^ ]*:(\d+)", line)[1])
+        self.at = dict(part.split("=", 1) for part in line.split()[1:])  # "http", "grpc", "admin", ...
+        self.port = int(self.at["http"].rsplit(":", 1)[1])
         # A full pipe would stop it.
         self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
         self.reader.start()

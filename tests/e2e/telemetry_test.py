@@ -128,6 +128,30 @@ class Telemetry(unittest.TestCase):
         self.assertGreaterEqual(lines[0]["ttft_ms"], 20)
         self.assertNotIn("secret", old.read_text() + log.read_text())
 
+    def test_dashboards_and_alerts_ask_for_what_a_router_tells(self):
+        """Each metric, and each value of a label that a query names, is there before anything happens."""
+        more = ["--replica=e1,http=127.0.0.1:1,events=tcp://127.0.0.1:1,replay=tcp://127.0.0.1:2", "--store=127.0.0.1:1"]
+        router = self.router(f"--access-log={self.folder / 'log'}", "--otlp-endpoint=http://127.0.0.1:1", *more)
+        router.ask(CHAT)
+        wait_for("a count", lambda: "ember_router_requests_total" in router.page("/metrics"))
+        metrics = router.page("/metrics")
+        names = {re.sub("_(bucket|sum|count)$", "", name) for name in re.findall(r"^# TYPE (\w+)", metrics, re.M)}
+        root = Path(__file__).resolve().parents[2]
+        alerts = re.findall(r"^ +expr: (.+)$", (root / "deploy/examples/router-alerts.yaml").read_text(), re.M)
+        self.assertGreater(len(alerts), 10)
+        panels = json.loads((root / "deploy/dashboards/router.json").read_text())["panels"]
+        queries = alerts + [target["expr"] for panel in panels for target in panel.get("targets", [])]
+        for query in queries:
+            for metric, labels in re.findall(r"\b((?:ember|process)_\w+)(?:\{([^}]*)\})?", query):
+                self.assertIn(re.sub("_(bucket|sum|count)$", "", metric), names, query)
+                for pair in re.findall(r'\w+="[^"$]*"', labels):
+                    self.assertRegex(metrics, rf"(?m)^{metric}\{{.*{re.escape(pair)}", query)
+        reasons = (root / "router/README.md").read_text().split("## Every reason a decision can carry")[1].split("\n## ")[0]
+        for row in re.findall(r"^\| (`.*?) \|", reasons, re.M):
+            for reason in re.findall(r"`(\w+)", row):
+                self.assertIn(f'ember_router_decisions_total{{reason="{reason}"}}', metrics)
+        self.assertEqual(router.stop(), 0)
+
     def test_spans_reach_a_collector_and_the_trace_goes_on(self):
         collector = Collector()
         self.addCleanup(collector.close)

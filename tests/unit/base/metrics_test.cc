@@ -3,7 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <memory>
 #include <thread>
+
+#include "proto/base/process_metrics.h"
 
 namespace ember {
 namespace {
@@ -43,6 +49,32 @@ TEST(Metrics, TheSameNameAndLabelsAreOneMetricFromAnyThread) {
   for (auto& t : threads) t.join();
   EXPECT_EQ(registry.AddCounter("c_total", "C.", {{"k", "v"}}).value(), 4000u);
   EXPECT_THAT(registry.RenderPrometheusText(), HasSubstr("h_count 4000\n"));
+}
+
+TEST(ProcessMetrics, TellOfThisProcess) {
+  const std::string before = ProcessMetricsText();
+  EXPECT_THAT(before, HasSubstr("ember_build_info{version=\"" EMBER_VERSION "\"} 1\n"));
+  const auto value = [](const std::string& text, const std::string& name) {
+    const size_t at = text.find("\n" + name + " ");
+    return at == text.npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+  };
+  const std::unique_ptr<char[]> memory(new char[64u << 20]);
+  std::fill_n(static_cast<volatile char*>(memory.get()), 64u << 20, 'x');
+  std::FILE* file = std::fopen("/dev/null", "r");
+  const std::string after = ProcessMetricsText();
+  std::fclose(file);
+  EXPECT_EQ(value(after, "process_open_fds"), value(before, "process_open_fds") + 1);
+  EXPECT_GE(value(after, "process_resident_memory_bytes"),
+            value(before, "process_resident_memory_bytes") + (60u << 20));
+  EXPECT_GT(value(after, "process_virtual_memory_bytes"), 64u << 20);
+  EXPECT_GT(value(after, "process_max_fds"), 3);
+  EXPECT_GE(value(after, "process_cpu_seconds_total"), value(before, "process_cpu_seconds_total"));
+  const double age =
+      static_cast<double>(std::time(nullptr)) - value(after, "process_start_time_seconds");
+  EXPECT_GT(age, -2);
+  EXPECT_LT(age, 3600);
+  EXPECT_EQ(value(after, "process_start_time_seconds"),
+            value(before, "process_start_time_seconds"));
 }
 
 }  // namespace

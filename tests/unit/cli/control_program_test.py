@@ -105,7 +105,7 @@ class ControlTest(unittest.TestCase):
         with urllib.request.urlopen(f"http://{self.at['admin']}/metrics", timeout=20) as reply:
             metrics = set(re.findall(r"^# TYPE (\w+)", reply.read().decode(), re.M))
         readme = pathlib.Path("kvstore/README.md").read_text()
-        documented = set(re.findall(r"`(ember_store_\w+)", readme))
+        documented = set(re.findall(r"`((?:ember|process)_\w+)", readme))
         self.assertEqual(metrics - documented, set(), "not in kvstore/README.md")
         self.assertEqual(documented - metrics, set(), "in kvstore/README.md, not in a node")
 

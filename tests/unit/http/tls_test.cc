@@ -27,7 +27,7 @@ HttpServerOptions Secured(const TestCertificate& own, const std::string& client_
 
 UpstreamPoolOptions Trusting(const TestCertificate& authority) {
   UpstreamPoolOptions options;
-  options.tls = *TlsContext::ForClient(authority.certificate());
+  options.tls = *TlsContext::ForClient({.ca = authority.certificate()});
   return options;
 }
 
@@ -112,10 +112,10 @@ TEST(Tls, ACertificateThatDoesNotProveTheNameIsNoUpstream) {
 TEST(Tls, ClientsWithoutTheRightCertificateAreRefused) {
   const TestCertificate certificate(kNames), authority("DNS:client");
   Door door(Tell, Secured(certificate, authority.certificate()));
-  UpstreamPoolOptions with_certificate = Trusting(certificate);
-  with_certificate.tls->native().use_certificate_chain_file(authority.certificate());
-  with_certificate.tls->native().use_private_key_file(authority.key(),
-                                                      boost::asio::ssl::context::pem);
+  UpstreamPoolOptions with_certificate;
+  with_certificate.tls = *TlsContext::ForClient({.ca = certificate.certificate(),
+                                                 .certificate = authority.certificate(),
+                                                 .key = authority.key()});
   UpstreamPool without(door.loop, Trusting(certificate));
   EXPECT_FALSE(Ask(door, without, Https(door.port())).ok());
   UpstreamPool with(door.loop, with_certificate);
@@ -164,7 +164,7 @@ TEST(Tls, ACertificateThatHasOrWillSoonHaveExpiredIsDoubted) {
   };
   EXPECT_THAT(doubt(-90 * kDay, -3 * kDay - 60), HasSubstr("expired 3 days ago"));
   EXPECT_THAT(doubt(-85 * kDay, 5 * kDay + 60), HasSubstr("expires in 5 days"));
-  EXPECT_THAT(doubt(-kDay, 3600 + 60), HasSubstr("expires in 1 hours"));
+  EXPECT_THAT(doubt(-kDay, 3600 + 60), HasSubstr("expires in 61 min"));
   EXPECT_THAT(doubt(2 * kDay + 60, 90 * kDay), HasSubstr("is not valid for 2 days yet"));
   EXPECT_EQ(doubt(-82 * kDay, 8 * kDay), "");
   EXPECT_EQ(doubt(-3600, kDay), "") << "one that lives for a day is young";
@@ -197,7 +197,9 @@ TEST(Tls, FilesThatAreNoneAreNamed) {
   EXPECT_FALSE(TlsContext::ForServer(
                    {.certificate = certificate.certificate(), .key = other.key(), .client_ca = ""})
                    .ok());
-  EXPECT_FALSE(TlsContext::ForClient(certificate.key()).ok());
+  EXPECT_FALSE(TlsContext::ForClient({.ca = certificate.key()}).ok());
+  EXPECT_FALSE(
+      TlsContext::ForClient({.certificate = certificate.certificate(), .key = other.key()}).ok());
 }
 
 }  // namespace

@@ -120,6 +120,36 @@ TEST(Paths, APrefixIsOfWholePlainSegments) {
   }
 }
 
+TEST(Paths, AMethodThatMakesNoSenseIsNotPassedOn) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()},
+                       [](ServiceOptions& o) { o.allowed_paths = {"/v1/files"}; });
+  const auto ask = [&](const std::string& line) {
+    return router.Ask(line + " HTTP/1.1\r\nHost: a\r\n\r\n");
+  };
+  const std::pair<const char*, const char*> refused[] = {
+      {"GET /v1/chat/completions", "POST"},
+      {"PUT /tokenize", "POST"},
+      {"post /v1/completions", "POST"},
+      {"FOO /v1/embeddings", "POST"},
+      {"POST /v1/models", "GET, HEAD"},
+      {"DELETE /v1/models/a/b", "GET, HEAD"},
+      {"POST /v1/responses/a", "GET, HEAD, DELETE"},
+      {"GET /v1/responses/a/cancel", "POST"},
+      {"DELETE /v1/responses/a/input_items", "GET, HEAD"}};
+  for (const auto& [line, allowed] : refused) {
+    const WireMessage reply = ask(line);
+    EXPECT_EQ(reply.status(), 405) << line;
+    EXPECT_EQ(reply.Field("Allow"), allowed) << line;
+    EXPECT_NE(reply.Field("x-ember-request-id"), "") << line;
+  }
+  EXPECT_EQ(replica.requests(), 0);
+  for (const char* line : {"DELETE /v1/responses/a", "GET /v1/responses/a/input_items",
+                           "DELETE /v1/files/a", "FOO /v1/files", "OPTIONS /v1/completions"}) {
+    EXPECT_EQ(ask(line).status(), 200) << line;
+  }
+}
+
 // D3, D30: what the router does not know it neither refuses nor touches.
 TEST(Bodies, ToolsUnknownFieldsAndOddNumbersGoOnByteForByte) {
   FakeReplica replica(Answering(JsonReply(200, "{}")));

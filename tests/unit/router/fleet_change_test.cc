@@ -85,8 +85,8 @@ TEST(Admin, RefusesWhoMayNotAndWhatIsWrong) {
     EXPECT_EQ(refused.status(), status) << body.substr(0, 100);
     EXPECT_THAT(refused.body, HasSubstr("\"error\":{\"message\":"));
   }
-  EXPECT_EQ(router.Ask(Call("PUT", "/admin/replicas")).status(), 400);
-  EXPECT_EQ(router.Ask(Call("POST", "/admin/replicas/r1/explode")).status(), 400);
+  EXPECT_EQ(router.Ask(Call("PUT", "/admin/replicas")).status(), 405);
+  EXPECT_EQ(router.Ask(Call("POST", "/admin/replicas/r1/explode")).status(), 404);
   RouterFixture closed({one.origin()});
   EXPECT_EQ(closed.Ask(Call("GET", "/admin/replicas")).status(), 404) << "nobody asked for it";
 }

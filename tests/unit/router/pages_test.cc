@@ -69,6 +69,10 @@ TEST_F(PagesTest, ARequestIsExplainedWithoutBeingSent) {
   };
   EXPECT_THAT(router.Ask(Post(R"({"seed":2})", "", "/admin/explain")).body,
               HasSubstr(R"("tokens":"unavailable)"));
+  router.agents.answer = nullptr;
+  EXPECT_THAT(router.Ask(Post(R"({"seed":3})", "", "/admin/explain")).body,
+              HasSubstr("there is no --tokenizer, no replica has an agent, and the text of bodies "
+                        "under 1024 bytes is not used"));
   EXPECT_EQ(explain("x-ember-policy: nope\r\n").status(), 400);
   EXPECT_EQ(explain("", "/admin/explain?path=/v1/models").status(), 400);
   EXPECT_EQ(router.Ask(Post("[]", "", "/admin/explain")).status(), 400);
@@ -132,6 +136,20 @@ TEST_F(PagesTest, TheLivePageIsToldOnlyWhatIsNew) {
   EXPECT_THAT(news, HasSubstr(R"("request_id":"second")"));
   EXPECT_THAT(news, Not(HasSubstr("first")));
   EXPECT_THAT(router.Page("/admin/live?after=2"), HasSubstr(R"("requests":[])"));
+}
+
+TEST_F(PagesTest, AQuestionThatMakesNoSenseIsNotAnswered) {
+  Feed(0, Snapshot("r1", {}));
+  Feed(1, Snapshot("r2", {}));
+  Where(1, "x-ember-request-id: known\r\n");
+  const auto status = [&](std::string_view target) { return router.Ask(Get(target)).status(); };
+  EXPECT_EQ(status("/admin/explain?id=known&n=1"), 200);
+  EXPECT_EQ(status("/admin/explain?id=unknown"), 404);
+  EXPECT_EQ(status("/admin/live?after=0"), 200);
+  for (const char* target : {"/admin/explain?n=x", "/admin/explain?n=", "/admin/explain?n=-1",
+                             "/admin/live?after=1x", "/admin/live?after=99999999999999999999"}) {
+    EXPECT_EQ(status(target), 400) << target;
+  }
 }
 
 TEST_F(PagesTest, ThePageLoadsNothingFromElsewhere) {

@@ -109,6 +109,26 @@ TEST(SeenHeaders, AFitRequestIdIsKeptAndAnotherIsMade) {
   }
 }
 
+using IdPair = std::pair<std::string, std::string>;
+
+TEST(SeenHeaders, TheIdThatSdksLookForIsTheReplicasElseTheClientsElseOurs) {
+  FakeReplica silent(Answering(JsonReply(200, "{}")));
+  FakeReplica names(Answering(JsonReply(200, "{}", "X-Request-Id: engine-7\r\n")));
+  RouterFixture router({silent.origin(), names.origin()});
+  const auto ask = [&](const std::string& fields, std::string_view body = "{}") {
+    const WireMessage reply = router.Ask(Post(body, fields));
+    return IdPair(reply.Field("x-request-id"), reply.Field("x-ember-request-id"));
+  };
+  const std::string mine = "x-request-id: mine\r\n";
+  EXPECT_EQ(ask("x-ember-pin: r1\r\n" + mine), IdPair("mine", "mine"));
+  EXPECT_EQ(silent.Request().Field("x-request-id"), "mine");
+  EXPECT_EQ(ask("x-ember-pin: r2\r\n" + mine), IdPair("engine-7", "mine"));
+  EXPECT_EQ(ask(mine + "x-ember-request-id: ours\r\n", "[]"), IdPair("ours", "ours"));
+  const auto made = ask("x-ember-pin: r1\r\nx-request-id: a b\r\n");
+  EXPECT_EQ(made.first.size(), 32u);
+  EXPECT_EQ(made.first, made.second);
+}
+
 TEST(SeenHeaders, AnErrorTookNoRoute) {
   FakeReplica replica(Answering(JsonReply(400, R"({"usage":{"prompt_tokens":9}})")));
   RouterFixture router({replica.origin()});

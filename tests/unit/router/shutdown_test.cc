@@ -93,6 +93,20 @@ TEST_F(Shutdown, WhoWaitsForRoomAndWhoIsStillSendingAreTold503) {
   EXPECT_THAT(Log(), Not(HasSubstr("client_gone")));
 }
 
+TEST_F(Shutdown, WhoTakesNothingToTheEndHasNotLeft) {
+  const std::string chunk = "10000\r\n" + std::string(65536, '\n') + "\r\n";
+  FakeReplica endless([&](TestSocket& peer, const WireMessage&) {
+    for (bool open = peer.Send(kCutStream); open;) open = peer.Send(chunk);
+    peer.Close();
+  });
+  RouterFixture router({endless.origin()}, Logging());
+  TestSocket client = router.Client();
+  client.Send(Post(R"({"stream":true})"));
+  ASSERT_TRUE(client.ReadUntil("data: 1\n\n"));
+  router.service->Stop(milliseconds(300));  // in which all buffers fill
+  EXPECT_THAT(Log(), HasSubstr(R"("status":200,"outcome":"shutdown")"));
+}
+
 TEST(ShutdownAhead, HealthTurnsBalancersAwayWhileWhoComesIsServed) {
   FakeReplica replica(Answering(JsonReply(200, "{}")));
   RouterFixture router({replica.origin()});

@@ -2,11 +2,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <latch>
+#include <sstream>
 
 #include "router/telemetry/access_log.h"
 #include "router/telemetry/tenant_digest.h"
@@ -90,6 +93,25 @@ TEST_F(AccessLogFile, AFullDiskLosesLinesAndCountsThem) {
   for (int i = 0; i < 100; ++i) (*log)->Add(Named("x"));
   log->reset();
   EXPECT_THAT(registry_.RenderPrometheusText(), HasSubstr("access_log_lost_total 100"));
+}
+
+TEST_F(AccessLogFile, LossesAreToldAtOnceAndThenNotForEachLine) {
+  std::ostringstream said;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+  auto log = AccessLog::Open("/dev/full", registry_, {.max_batch = 1, .pause = Duration(0)});
+  ASSERT_TRUE(log.ok());
+  for (int i = 0; i < 100; ++i) (*log)->Add(Named("x"));
+  EXPECT_TRUE(Eventually([&] {
+    return registry_.RenderPrometheusText().find("access_log_lost_total 100") != std::string::npos;
+  }));
+  log->reset();  // tells of the rest
+  spdlog::set_default_logger(before);
+  const std::string text = said.str();
+  EXPECT_THAT(text, HasSubstr("access log: lost lines: 1 (No space left on device)"));
+  EXPECT_THAT(text, HasSubstr("access log: lost lines: 99 (No space left on device)"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
 TEST_F(AccessLogFile, APipeThatNobodyReadsHoldsNobodyUp) {

@@ -58,6 +58,12 @@ TEST_F(Told, MetricsTellRoutesReasonsHitsAndErrors) {
   EXPECT_THAT(text, HasSubstr("ember_router_prompt_tokens_total 1000\n"));
 }
 
+TEST_F(Told, WhatIsKnownBeforehandIsThereBeforeItHappens) {
+  const std::string text = registry_.RenderPrometheusText();
+  EXPECT_THAT(text, HasSubstr("ember_router_retries_total{reason=\"reset\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("ember_router_decisions_total{reason=\"lowest_cost\"} 0\n"));
+}
+
 TEST_F(Told, LabelsStayBoundedWhateverUpstreamsInvent) {
   for (int status = 0; status < 5000; ++status) {
     RequestRecord r = Served();
