@@ -12,6 +12,10 @@ constexpr double kNewestWeight = 0.1;  // in the moving average of prefill times
 constexpr double kMaxBeyondTokens = 512;
 // A load shorter than this measures a round trip, not a rate.
 constexpr uint64_t kMinLoadedTokens = 64;
+// Of a queue of others' requests: their lengths are unknown, and it is mostly news of the past.
+// Whoever believes it whole flees from every queue it has read of, together with all who read it,
+// and leaves its prefixes behind.
+constexpr double kReportedWeight = 0.3;
 // A report can contain a request that was sent this long before it arrived.
 constexpr Duration kReportDelay = milliseconds(20);
 
@@ -81,14 +85,15 @@ void ReplicaEstimate::Learn(const Flight& flight, const ReplyTokens& tokens, Tim
 void ReplicaEstimate::LearnPrefill(const Flight& flight, const ReplyTokens& tokens, TimePoint now) {
   const uint64_t computed = tokens.prompt - tokens.cached;
   if (tokens.loaded == 0) {
-    double ms = flight.prefill_ms;
     if (flight.whole) {
-      prefill_.ObserveBound(computed, tokens.cached, ms);
-      ms = std::min(ms, prefill_.model().PredictMs(computed, tokens.cached));
+      prefill_.ObserveBound(computed, tokens.cached, flight.prefill_ms);
     } else {
-      prefill_.Observe(computed, tokens.cached, ms);
+      prefill_.Observe(computed, tokens.cached, flight.prefill_ms);
       prefill_seen_ = now;
     }
+    // What was measured may be others' prefill as well.
+    const double ms =
+        std::min(flight.prefill_ms, prefill_.model().PredictMs(computed, tokens.cached));
     typical_prefill_ms_ +=
         (typical_prefill_ms_ == 0 ? 1 : kNewestWeight) * (ms - typical_prefill_ms_);
     return;
@@ -106,8 +111,8 @@ void ReplicaEstimate::OnReport(uint32_t waiting, TimePoint now) {
       static_cast<uint64_t>(std::count_if(waiting_.begin(), waiting_.end(), [&](const auto& f) {
         return f.second.sent + kReportDelay <= now;
       }));
-  OnOthers(static_cast<double>(waiting - std::min<uint64_t>(waiting, ours)) * typical_prefill_ms_,
-           now);
+  const auto others = static_cast<double>(waiting - std::min<uint64_t>(waiting, ours));
+  OnOthers(kReportedWeight * others * typical_prefill_ms_, now);
 }
 
 void ReplicaEstimate::OnOthers(double prefill_ms, TimePoint now) {
@@ -116,7 +121,9 @@ void ReplicaEstimate::OnOthers(double prefill_ms, TimePoint now) {
 }
 
 double ReplicaEstimate::BacklogMs(TimePoint now) const {
-  const double others_ms = std::max(0.0, others_ms_ - ToMilliseconds(now - reported_));
+  // A queue is another one after the time in which it is worked off, or one request is.
+  const double lasts_ms = std::max(1.0, others_ms_ + typical_prefill_ms_);
+  const double others_ms = others_ms_ * std::exp(-ToMilliseconds(now - reported_) / lasts_ms);
   if (waiting_.empty()) return others_ms;
   const Flight& oldest = waiting_.begin()->second;
   const double served_ms = ToMilliseconds(now - ServedSince(oldest));

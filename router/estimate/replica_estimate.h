@@ -49,7 +49,7 @@ class ReplicaEstimate {
   void OnOthers(double prefill_ms, TimePoint now);
 
   // What is ahead of a request that is sent now, in ms of prefill: of ours what was predicted, of
-  // others' what the last report said, less the time since.
+  // others' what the last report said, the less the older it is.
   double BacklogMs(TimePoint now) const;
   // What the replica's agent has told itself: it sees the engine from nearby, and wins.
   struct Told {

@@ -136,17 +136,20 @@ TEST(Fleet, TheStoreMakesTheTailShorterAndTheHitsMore) {
 
 TEST(Fleet, SeveralRoutersAreAsGoodAsOne) {
   // D25: each sees its own requests at once and the others' in reports only.
-  const auto run = [](size_t routers) {
+  const auto run = [](const ChatShape& shape, size_t routers) {
     return Median([&](uint64_t seed) {
       const FleetShape fleet{.routers = routers};
-      return FiguresOf(Simulate(fleet, MakeChat("", Chat(), seed), Policy("cache_aware"), seed), 4);
+      return FiguresOf(Simulate(fleet, MakeChat("", shape, seed), Policy("cache_aware"), seed), 4);
     });
   };
-  const Figures one = run(1);
-  for (const size_t routers : {2, 8}) {
-    const Figures many = run(routers);
-    EXPECT_NEAR(many.hit, one.hit, 0.05) << routers;
-    EXPECT_NEAR(many.imbalance, one.imbalance, 0.25) << routers;
+  for (const ChatShape& shape : {Chat(), Hot()}) {
+    const Figures one = run(shape, 1);
+    for (const size_t routers : {2, 8}) {
+      const Figures many = run(shape, routers);
+      EXPECT_GE(many.hit, one.hit - 0.04) << routers;
+      EXPECT_LE(many.p50, 1.6 * one.p50) << routers;
+      EXPECT_LE(many.imbalance, one.imbalance + 0.05) << routers;
+    }
   }
 }
 

@@ -66,6 +66,32 @@ TEST(ReplicaEstimate, TheBacklogIsWhatIsSentAndNotServed) {
   EXPECT_EQ(estimate.BacklogMs(At(710)), 0);
 }
 
+TEST(ReplicaEstimate, OthersQueueCountsTheLessTheOlderAndTheShorterItIs) {
+  ReplicaEstimate estimate;
+  estimate.OnOthers(40, At(0));
+  EXPECT_DOUBLE_EQ(estimate.BacklogMs(At(0)), 40);
+  EXPECT_LT(estimate.BacklogMs(At(80)), 10);
+  estimate.OnOthers(4000, At(80));
+  EXPECT_GT(estimate.BacklogMs(At(330)), 3700);  // is not worked off by the next report
+}
+
+// What waits behind others' prompts takes long, and says nothing of a prompt's length.
+TEST(ReplicaEstimate, AReportedQueueIsCostedByWhatPromptsTakeAndNotByHowLongTheyWaited) {
+  ReplicaEstimate estimate;
+  double now = 0;
+  const auto reply = [&](double ms, uint64_t tokens) {
+    const auto flight = estimate.OnSent(10, At(now));
+    estimate.OnFirstToken(flight, At(now + ms));
+    estimate.OnReply(flight, {.prompt = tokens}, At(now + ms));
+    estimate.OnEnd(flight);
+    now += 1000;
+  };
+  for (int i = 0; i < 64; ++i) reply(i % 3 == 0 ? 400 : 20 + i % 7, 200 + 10 * (i % 7));
+  estimate.OnReport(10, At(now));
+  EXPECT_LE(estimate.BacklogMs(At(now)), 10 * 30);
+  EXPECT_GE(estimate.BacklogMs(At(now)), 10 * 5);
+}
+
 TEST(ReplicaEstimate, LoadsTeachTheRateAndItsTailAndNotThePrefill) {
   ReplicaEstimate estimate;
   double now = 0;
