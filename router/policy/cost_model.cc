@@ -16,7 +16,10 @@ constexpr double kDefaultServiceMs = 1000;
 constexpr double kDefaultCopyTokensPerMs = 50;
 constexpr double kTailWeight = 0.5;
 // Of a match being evicted before the request runs: in a long queue others ask for it meanwhile.
-constexpr double kMaxRisk = 0.5;
+constexpr double kMaxRisk = 0.25;
+// Those who wait for what is computed now, and as many again who come while they wait and find a
+// longer queue than there would have been.
+constexpr double kDelayedByOne = 2;
 // What is evicted is the least recently used: at mean churn a quarter of it would have been asked
 // for again, as often as other tokens are. A replica with k times the churn throws out what was
 // used k times more recently, and near that quarter the chance grows with about its fourth power.
@@ -71,7 +74,7 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
   }
   const auto n = static_cast<double>(input.candidates.size());
   mean_churn_ /= n;
-  behind_ = requests_per_ms / n * (wait_ms / n);
+  behind_ = kDelayedByOne * requests_per_ms / n * (wait_ms / n);
   std::sort(matches.begin(), matches.end(), std::greater<>());
   longest_tokens_ = matches.front();
   if (matches.size() > 1) shared_tokens_ = matches[1];
