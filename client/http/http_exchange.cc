@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint32_t kMaxHeadBytes = 64 << 10;
 constexpr int kMaxInterimReplies = 16;
+constexpr const char* kWithoutAnswer = " without an answer";
 
 std::string RequestHead(const UpstreamRequest& request, const Origin& origin) {
   std::string out = request.method + " " + request.target + " HTTP/1.1\r\nHost: ";
@@ -54,6 +55,9 @@ bool IsOurShortage(error_code ec) {
   return ec == asio::error::no_descriptors || ec == asio::error::no_buffer_space ||
          ec == asio::error::no_memory || ec.value() == ENFILE || ec.value() == EADDRNOTAVAIL;
 }
+
+// How many servers of TLS answer a request in plain text.
+bool IsTlsAlert(std::string_view bytes) { return bytes.starts_with("\x15\x03"); }
 
 bool IsHttpError(error_code ec) {
   return ec.category() == http::make_error_code(http::error::bad_method).category() &&
@@ -94,10 +98,15 @@ Status HttpExchange::Why(error_code ec, std::string_view doing) const {
   const std::string what = std::string(doing) + " " + origin_.ToString();
   if (options_.cancellation != nullptr && options_.cancellation->cancelled())
     return CancelledError(what);
+  const bool no_head = parser_ && !parser_->is_header_done();
+  if (no_head && !origin_.https && IsTlsAlert(connection_->unread())) {
+    return CorruptError(what + ": it speaks TLS; is it https?");
+  }
   if (timed_out_) return DeadlineError(what + ": time-out");
   if (IsHttpError(ec)) return CorruptError(what + ": " + ec.message());
   if (ec == http::error::end_of_stream || ec == http::error::partial_message) {
-    return UnavailableError(what + ": connection closed");
+    const bool silent = no_head && !parser_->got_some() && connection_->unread().empty();
+    return UnavailableError(what + ": connection closed" + (silent ? kWithoutAnswer : ""));
   }
   return UnavailableError(what + ": " + ec.message());
 }
@@ -147,8 +156,11 @@ asio::awaitable<Status> HttpExchange::Connect() {
 asio::awaitable<Status> HttpExchange::Secure() {
   const auto context = store_->Tls();
   if (!context.ok()) co_return context.status();
-  const error_code ec = co_await connection_->wire.ConnectTls(**context, origin_.server_name());
-  co_return ec ? Why(ec, "connect to") : OkStatus();
+  const Status secured = co_await connection_->wire.ConnectTls(**context, origin_.server_name());
+  if (secured.ok()) co_return secured;
+  const std::string what = "connect to " + origin_.ToString();
+  if (timed_out_) co_return DeadlineError(what + ": time-out; does it speak TLS?");
+  co_return interrupted_ ? CancelledError(what) : secured.WithContext(what);
 }
 
 asio::awaitable<Status> HttpExchange::Run(const UpstreamRequest& request) {

@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <boost/asio/ssl/error.hpp>
 #include <string_view>
 
 namespace ember::http {
@@ -41,6 +42,21 @@ int64_t SpanOf(const ASN1_TIME* a, const ASN1_TIME* b) {
   int days = 0, seconds = 0;
   if (ASN1_TIME_diff(&days, &seconds, a, b) != 1) return 0;
   return int64_t{days} * 86'400 + seconds;
+}
+
+// What was read is no TLS at all.
+bool IsOtherProtocol(const error_code& ec) {
+  if (ec.category() != boost::asio::error::get_ssl_category()) return false;
+  switch (ERR_GET_REASON(static_cast<unsigned>(ec.value()))) {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_HTTP_REQUEST:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+    case SSL_R_ENCRYPTED_LENGTH_TOO_LONG:
+    case SSL_R_UNEXPECTED_MESSAGE:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -113,6 +129,29 @@ Result<std::shared_ptr<TlsContext>> TlsContext::ForClient(const TlsClientFiles& 
   c.set_verify_mode(ssl::verify_peer, ec);
   SSL_CTX_set_alpn_protos(c.native_handle(), kProtocols, sizeof kProtocols - 1);
   return self;
+}
+
+std::string TlsContext::WhyRefused(const SSL* ssl, const error_code& ec, const std::string& name) {
+  switch (const long verdict = SSL_get_verify_result(ssl)) {
+    case X509_V_OK:
+      break;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return "its certificate has expired";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return "its certificate is not valid yet";
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+      return "its certificate does not name \"" + name + "\"";
+    default:
+      return std::string("its certificate is not trusted: ") +
+             X509_verify_cert_error_string(verdict);
+  }
+  if (IsOtherProtocol(ec)) return "it does not speak TLS; is it plain http?";
+  if (ec == ssl::error::stream_truncated || ec == boost::asio::error::eof ||
+      ec == boost::asio::error::connection_reset) {
+    return "it ended the TLS handshake; does it speak TLS?";
+  }
+  return "TLS: " + ec.message();
 }
 
 }  // namespace ember::http

@@ -36,6 +36,10 @@ class TlsContext {
   // days yet". Empty: nothing.
   std::string DoubtAt(std::time_t now);
 
+  // Why the handshake with an upstream that had to prove to be `name` failed, for people.
+  static std::string WhyRefused(const SSL* ssl, const boost::system::error_code& ec,
+                                const std::string& name);
+
   boost::asio::ssl::context& native() { return context_; }
 
  private:

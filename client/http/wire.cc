@@ -1,7 +1,6 @@
 #include "client/http/wire.h"
 
 #include <algorithm>
-#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/write.hpp>
 #include <tuple>
 
@@ -33,17 +32,19 @@ asio::awaitable<Wire::Error> Wire::AcceptTls(TlsContext& context) {
   co_return ec;
 }
 
-asio::awaitable<Wire::Error> Wire::ConnectTls(TlsContext& context, const std::string& name) {
+asio::awaitable<Status> Wire::ConnectTls(TlsContext& context, const std::string& name) {
   tls_ = std::make_unique<Tls>(socket_, context.native());
   Error ec;
   asio::ip::make_address(name, ec);
   const bool is_name = ec.failed();  // server names of addresses are not allowed (RFC 6066, 3)
-  if (is_name && SSL_set_tlsext_host_name(tls_->native_handle(), name.c_str()) != 1)
-    co_return make_error_code(asio::error::invalid_argument);
-  tls_->set_verify_callback(asio::ssl::host_name_verification(name), ec);
-  if (ec) co_return ec;
+  SSL* ssl = tls_->native_handle();
+  X509_VERIFY_PARAM* wanted = SSL_get0_param(ssl);
+  const bool asked = is_name ? SSL_set_tlsext_host_name(ssl, name.c_str()) == 1 &&
+                                   X509_VERIFY_PARAM_set1_host(wanted, name.c_str(), name.size())
+                             : X509_VERIFY_PARAM_set1_ip_asc(wanted, name.c_str());
+  if (!asked) co_return UnavailableError("no certificate can name \"" + name + "\"");
   std::tie(ec) = co_await tls_->async_handshake(asio::ssl::stream_base::client, kAwait);
-  co_return ec;
+  co_return ec ? UnavailableError(TlsContext::WhyRefused(ssl, ec, name)) : OkStatus();
 }
 
 asio::awaitable<Wire::Error> Wire::ReadSome(asio::mutable_buffer into, size_t* got) {

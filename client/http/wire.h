@@ -13,6 +13,8 @@
 #include <span>
 #include <string>
 
+#include "proto/base/status.h"
+
 namespace ember::http {
 
 class TlsContext;
@@ -30,8 +32,8 @@ class Wire {
 
   // From here on under TLS, as its server.
   boost::asio::awaitable<Error> AcceptTls(TlsContext& context);
-  // The same as a client, of a peer that must prove to be `name`.
-  boost::asio::awaitable<Error> ConnectTls(TlsContext& context, const std::string& name);
+  // The same as a client, of a peer that must prove to be `name`. kUnavailable says why not.
+  boost::asio::awaitable<Status> ConnectTls(TlsContext& context, const std::string& name);
 
   // As async_read_some.
   template <typename Token>

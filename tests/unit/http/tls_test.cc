@@ -109,6 +109,49 @@ TEST(Tls, ACertificateThatDoesNotProveTheNameIsNoUpstream) {
   EXPECT_FALSE(Ask(door, trusts, Https(plain.port())).ok());
 }
 
+// Who runs it has to know which of these it is.
+TEST(Tls, AnUpstreamThatIsRefusedSaysWhy) {
+  const TestCertificate good(kNames), stranger(kNames), old(kNames, -7200, -3600),
+      future(kNames, 3600, 7200);
+  const auto why = [](const TestCertificate& own, const TestCertificate& trusted,
+                      const std::string& host = "") {
+    Door door(Tell, Secured(own));
+    UpstreamPool pool(door.loop, Trusting(trusted));
+    return Ask(door, pool, Https(door.port(), host)).status().ToString();
+  };
+  EXPECT_THAT(why(old, old), HasSubstr("its certificate has expired"));
+  EXPECT_THAT(why(future, future), HasSubstr("its certificate is not valid yet"));
+  EXPECT_THAT(why(good, stranger), HasSubstr("its certificate is not trusted: "));
+  EXPECT_THAT(why(good, good, "other.example"),
+              HasSubstr("its certificate does not name \"other.example\""));
+  const TestCertificate no_address("DNS:engine.example");
+  EXPECT_THAT(why(no_address, no_address), HasSubstr("does not name \"127.0.0.1\""));
+}
+
+TEST(Tls, OneSideThatSpeaksNoneIsTold) {
+  const TestCertificate certificate(kNames);
+  Door door(Tell, Secured(certificate)), plain(Tell);
+  UpstreamPool pool(door.loop, Trusting(certificate));
+  FakeUpstream closes([](TestSocket& peer) {
+    peer.ReadSome();
+    peer.Close();
+  });
+  FakeUpstream alerts(AnswerAlways("\x15\x03\x03"));
+  Signal done;
+  FakeUpstream waits([&](TestSocket&) { done.Await(); });
+  const auto why = [&](Origin origin) {
+    ExchangeOptions options;
+    options.connect_timeout = milliseconds(200);
+    return RunOn(door.loop, pool.Call(std::move(origin), {}, options)).status().ToString();
+  };
+  EXPECT_THAT(why(Https(plain.port())), HasSubstr("it does not speak TLS; is it plain http?"));
+  EXPECT_THAT(why(Https(closes.origin().port)), HasSubstr("does it speak TLS?"));
+  EXPECT_THAT(why(Https(waits.origin().port)), HasSubstr("time-out; does it speak TLS?"));
+  EXPECT_THAT(why({"127.0.0.1", door.port()}), HasSubstr("closed without an answer"));
+  EXPECT_THAT(why(alerts.origin()), HasSubstr("it speaks TLS; is it https?"));
+  done.Set();
+}
+
 TEST(Tls, ClientsWithoutTheRightCertificateAreRefused) {
   const TestCertificate certificate(kNames), authority("DNS:client");
   Door door(Tell, Secured(certificate, authority.certificate()));
