@@ -24,10 +24,18 @@ using boost::system::error_code;
 
 namespace {
 
+// The system answers most questions within this time.
+constexpr Duration kMoment = milliseconds(100);
+
 // Who waits for an answer, in a strand of his own.
 struct Waiter {
-  explicit Waiter(const asio::any_io_executor& executor) : over(executor, TimePoint::max()) {}
+  explicit Waiter(const asio::any_io_executor& executor) : over(executor) {}
+  void End() {
+    ended = true;
+    over.cancel();
+  }
   asio::steady_timer over;
+  bool ended = false;
   NameResolver::Answer answer{.ec = asio::error::operation_aborted, .addresses = {}};
 };
 
@@ -77,7 +85,10 @@ struct NameResolver::State {
   static void Run(const std::shared_ptr<State>& state);
   void Ask(const std::string& name, const std::shared_ptr<Waiter>& waiter,
            const std::shared_ptr<State>& self);
+  // The name was asked for a moment ago.
+  void Hurry(const std::string& name, const std::shared_ptr<State>& self);
   // With the lock held.
+  void StartThread(const std::shared_ptr<State>& self);
   void Tell(const std::string& name, const Answer& answer);
 
   std::mutex mutex;
@@ -95,14 +106,24 @@ void NameResolver::State::Ask(const std::string& name, const std::shared_ptr<Wai
   at->second.push_back(waiter);
   if (!first) return;
   waiting.push_back(name);
-  if (threads == kMaxThreads) return;
+  if (threads < kMaxThreads) StartThread(self);
+  if (threads > 0) return;
+  waiting.clear();
+  Tell(name, {.ec = asio::error::no_memory, .addresses = {}});
+}
+
+void NameResolver::State::Hurry(const std::string& name, const std::shared_ptr<State>& self) {
+  const std::lock_guard lock(mutex);
+  const bool waits = std::find(waiting.begin(), waiting.end(), name) != waiting.end();
+  if (waits && threads < kMaxHanging) StartThread(self);
+}
+
+void NameResolver::State::StartThread(const std::shared_ptr<State>& self) {
   try {
     std::thread([self] { Run(self); }).detach();
     ++threads;
-  } catch (const std::system_error& e) {
-    if (threads > 0) return;  // one of those takes it
-    waiting.clear();
-    Tell(name, {.ec = asio::error::no_memory, .addresses = {}});
+  } catch (const std::system_error&) {
+    // One of those that there are takes what waits.
   }
 }
 
@@ -126,7 +147,7 @@ void NameResolver::State::Tell(const std::string& name, const Answer& answer) {
     const asio::any_io_executor executor = waiter->over.get_executor();
     asio::post(executor, [waiter = std::move(waiter), answer] {
       waiter->answer = answer;
-      waiter->over.cancel();
+      waiter->End();
     });
   }
   asked.erase(at);
@@ -140,10 +161,16 @@ asio::awaitable<NameResolver::Answer> NameResolver::LookUp(std::string name,
   Cancellation::Registration registration;
   if (cancellation != nullptr) {
     if (cancellation->cancelled()) co_return waiter->answer;
-    registration = cancellation->OnCancel([&waiter] { waiter->over.cancel(); });
+    registration = cancellation->OnCancel([&waiter] { waiter->End(); });
   }
+  waiter->over.expires_after(kMoment);
   state_->Ask(name, waiter, state_);
   co_await waiter->over.async_wait(kAwait);
+  if (!waiter->ended) {
+    state_->Hurry(name, state_);
+    waiter->over.expires_at(TimePoint::max());
+    co_await waiter->over.async_wait(kAwait);
+  }
   co_return waiter->answer;
 }
 

@@ -1,7 +1,8 @@
 // NameResolver: the addresses of host names, as the system tells them. A name that hangs holds up
 // nobody but those who ask for it: each is looked up by one thread at a time, for all who ask
-// meanwhile, and several names at once. Nobody waits for a look-up that he has given up, and
-// neither does the resolver's end: the system's call cannot be stopped.
+// meanwhile, and several names at once; where all threads hang more are begun. Nobody waits for a
+// look-up that he has given up, and neither does the resolver's end: the system's call cannot be
+// stopped.
 //
 // Concurrency: LookUp from any coroutine; Close, which comes before the executors' end, from any
 // thread.
@@ -19,8 +20,10 @@ namespace ember::http {
 
 class NameResolver {
  public:
-  // Names that are looked up at one time; more wait.
+  // Names that are looked up at one time; more wait a moment, then have threads of their own, up to
+  // so many in all.
   static constexpr size_t kMaxThreads = 8;
+  static constexpr size_t kMaxHanging = 256;
 
   struct Answer {
     boost::system::error_code ec;
