@@ -17,10 +17,12 @@ static_assert(kMaxPlaces == kMaxReplicas, "places of the queue are members");
 constexpr size_t kMaxTurns = 1024;
 constexpr Duration kNewcomersTime = seconds(1);
 constexpr Duration kNewcomersPause = milliseconds(10);
+constexpr std::string_view kModelPath = "/v1/models/";
 constexpr size_t kMaxNamed = 20;       // of the models that exist, in an error
 constexpr size_t kMaxNameShown = 200;  // of what a client wrote
 
 std::string ModelOf(const http::Request& request) {
+  if (request.path.starts_with(kModelPath)) return request.path.substr(kModelPath.size());
   if (request.body.empty()) return "";
   std::string model = ModelOfForm(request.headers.Get("content-type"), request.body);
   return model.empty() ? ModelOfJson(request.body) : model;
@@ -69,10 +71,20 @@ std::optional<OpenAiError> Router::FindModel(const http::Request& request, Routi
         400, "x-ember-pin: replica \"" + pin + "\" does not serve the model \"" + shown + "\"",
         "model_not_found");
   }
-  // While nobody is usable, who may know it can't be asked.
-  if (replicas.TakersOf(model).any() || replicas.usable().none()) return {};
+  return NobodyServes(*routing);
+}
+
+std::optional<OpenAiError> Router::NobodyServes(const Routing& routing) const {
+  const ReplicaSet& replicas = *parts_.replicas;
+  const ModelDirectory& models = replicas.models();
+  const std::string& model = *routing.model;
+  if (replicas.TakersOf(model).any() || replicas.numbers().empty() ||
+      models.ListedLately(model, SteadyClock().Now())) {
+    return {};
+  }
   return OpenAiError::ForHttpStatus(
-      404, "the model \"" + shown + "\" does not exist; there are: " + NamesOf(models),
+      404,
+      "the model \"" + routing.record.model + "\" does not exist; there are: " + NamesOf(models),
       "model_not_found");
 }
 
@@ -131,11 +143,12 @@ OpenAiError Router::NoneUsable(const Routing& routing) const {
   if (!pin.empty()) {
     return OpenAiError::ForHttpStatus(503, "replica \"" + pin + "\" is not usable now");
   }
+  // Replicas may have told meanwhile what they serve.
+  if (auto unknown = NobodyServes(routing)) return *std::move(unknown);
   const bool others = parts_.replicas->usable().any() && routing.tried.none();
-  return OpenAiError::ForHttpStatus(
-      503, others ? "no replica that serves the model \"" +
-                        routing.model.value_or("").substr(0, kMaxNameShown) + "\" is usable now"
-                  : "no replica is usable now");
+  return OpenAiError::ForHttpStatus(503, others ? "no replica that serves the model \"" +
+                                                      routing.record.model + "\" is usable now"
+                                                : "no replica is usable now");
 }
 
 uint64_t& Router::TurnOf(const Routing& routing) {

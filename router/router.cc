@@ -39,7 +39,7 @@ OpenAiError ErrorOf(const AttemptResult& result) {
   if (result.retry_reason == "hung") {
     return OpenAiError::ForHttpStatus(504, "the replica hangs", "deadline");
   }
-  OpenAiError error = OpenAiError::FromStatus(result.relay.error);
+  OpenAiError error = OpenAiError::FromStatus(result.relay.told);
   if (result.relay.error.code() == StatusCode::kCorrupt) {
     return OpenAiError::ForHttpStatus(502, error.message, error.code);
   }
@@ -108,6 +108,7 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
       co_return;
     }
     error = ErrorOf(result);
+    if (result.retry_reason != "hung") routing.failure = result.relay.error.message();
     if (result.retry_reason.empty() || routing.breaks >= routing.may_break) break;
     retry_reason = result.retry_reason;
   } while (routing.record.attempts.size() <= static_cast<size_t>(options_.max_retries));
@@ -291,7 +292,8 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
   if (error.status == 429 || error.status == 503) {
     headers.Add("Retry-After", std::to_string(parts_.admission->RetryAfterSeconds()));
   }
-  routing->record.outcome = error.code == kShutdown ? kShutdown : "refused: " + error.message;
+  const std::string& why = routing->failure.empty() ? error.message : routing->failure;
+  routing->record.outcome = error.code == kShutdown ? kShutdown : "refused: " + why;
   routing->record.status = error.status;
   if (!(co_await writer.SendError(std::move(error), std::move(headers))).ok()) {
     parts_.metrics->client_gone.Add();

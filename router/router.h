@@ -73,6 +73,7 @@ class Router {
     std::optional<Checksum> digest;    // of what is asked, once that matters
     int breaks = 0;                    // replicas that broke off after they had the request
     int may_break = 2;                 // before it is given up
+    std::string failure;               // of the replica that failed last, for logs
     RequestRecord record;
   };
 
@@ -82,6 +83,8 @@ class Router {
   const Policy* DefaultPolicy(const http::Request& request, Routing* routing) const;
   // Finds out which model the request is for, where that matters. An error: nobody serves it.
   std::optional<http::OpenAiError> FindModel(const http::Request& request, Routing* routing) const;
+  // The same of what is known now, the model's name included.
+  std::optional<http::OpenAiError> NobodyServes(const Routing& routing) const;
   boost::asio::awaitable<void> Tokenize(const http::Request& request, Routing* routing);
   // Whom the request may go to, usable or not: who serves its model and was not asked yet.
   MemberSet Takers(const Routing& routing) const;

@@ -16,6 +16,7 @@ namespace asio = boost::asio;
 namespace {
 constexpr Duration kMaxWaitForSlot = seconds(120);
 constexpr size_t kMaxIdBytes = 128;
+constexpr const char* kEngine = "the engine";  // in errors that clients see
 // A longer body holds more tokens than a slot (kMaxSlotTokens), or media: not worth reading.
 constexpr size_t kMaxReadBodyBytes = 8u << 20;
 
@@ -107,8 +108,10 @@ asio::awaitable<void> RequestPipeline::Handle(http::Request& request,
 
 asio::awaitable<void> RequestPipeline::PassThrough(http::Request& request,
                                                    http::ResponseWriter& writer) {
-  const http::RelayOutcome outcome =
-      co_await http::Relay(parts_.pool, parts_.engine.origin(), request, writer, {});
+  http::RelayOptions options;
+  options.upstream_name = kEngine;
+  const http::RelayOutcome outcome = co_await http::Relay(parts_.pool, parts_.engine.origin(),
+                                                          request, writer, std::move(options));
   if (!LeavesSlotsAlone(request)) {
     ChangesEngine(request) ? parts_.monitor.NoteEngineChanged() : parts_.slots.DropAll();
   }
@@ -116,7 +119,7 @@ asio::awaitable<void> RequestPipeline::PassThrough(http::Request& request,
     parts_.monitor.NoteEngineGone(outcome.error.message());
   }
   if (outcome.end != http::RelayEnd::kFailedBefore) co_return;
-  (void)co_await writer.SendError(http::OpenAiError::FromStatus(outcome.error));
+  (void)co_await writer.SendError(http::OpenAiError::FromStatus(outcome.told));
 }
 
 asio::awaitable<void> RequestPipeline::Complete(CompletionKind kind, http::Request& request,
@@ -229,6 +232,7 @@ asio::awaitable<void> RequestPipeline::Forward(Run& run) {
   }
   const std::string body = AddSlot(run.request.body, run.lease.slot(), cache_prompt);
   http::RelayOptions options;
+  options.upstream_name = kEngine;
   options.body = body;
   options.set_request_headers = {{"x-ember-request-id", run.record->id}};
   options.drop_request_headers = {"x-ember-store", "x-ember-cache"};
@@ -258,7 +262,7 @@ asio::awaitable<void> RequestPipeline::Forward(Run& run) {
       parts_.pool, parts_.engine.origin(), run.request, run.writer, std::move(options));
   NoteOutcome(run, outcome);
   if (outcome.end == http::RelayEnd::kFailedBefore) {
-    const http::OpenAiError error = http::OpenAiError::FromStatus(outcome.error);
+    const http::OpenAiError error = http::OpenAiError::FromStatus(outcome.told);
     run.record->status = error.status;
     (void)co_await run.writer.SendError(error, ReplyHeaders(run));
   }

@@ -81,11 +81,14 @@ class Relaying {
   asio::awaitable<void> Fail(Status why);
   void Conclude(RelayEnd end, Status why);
   bool SeePiece(const Result<std::string_view>& piece);
+  // Without the upstream's address, and what may name others.
+  Status ForClient(const Status& why) const;
 
   UpstreamPool& pool_;
   const Request& request_;
   ResponseWriter& writer_;
   RelayOptions& options_;
+  std::string address_;
   Cancellation stop_;  // client gone or upstream given up; outlives the exchange
   Cancellation::Registration gone_, abandoned_;
   std::unique_ptr<Exchange> exchange_;
@@ -97,12 +100,22 @@ void Relaying::Conclude(RelayEnd end, Status why) {
   exchange_.reset();
   outcome_.stopped = writer_.stopping() && end != RelayEnd::kDone;
   outcome_.end = writer_.gone().cancelled() && !writer_.stopping() ? RelayEnd::kClientGone : end;
+  outcome_.told = ForClient(why);
   outcome_.error = std::move(why);
   outcome_.ended_at = Now();
 }
 
+Status Relaying::ForClient(const Status& why) const {
+  const std::string_view message = why.message();
+  const size_t at = message.find(address_);
+  if (options_.upstream_name.empty() || at == message.npos) return why;
+  std::string told = std::string(message.substr(0, at)) + options_.upstream_name;
+  return {why.code(), told + (why.code() == StatusCode::kDeadline ? ": time-out" : ": failed")};
+}
+
 asio::awaitable<void> Relaying::Run(Origin origin) {
   outcome_.started_at = Now();
+  address_ = origin.ToString();
   options_.exchange.cancellation = &writer_.gone();
   if (options_.abandon != nullptr) {
     options_.exchange.cancellation = &stop_;
@@ -181,7 +194,7 @@ asio::awaitable<void> Relaying::Fail(Status why) {
     writer_.Abort();
     co_return;
   }
-  OpenAiError error = OpenAiError::FromStatus(why);
+  OpenAiError error = OpenAiError::FromStatus(outcome_.told);
   error.code = "upstream_failed";
   if (outcome_.stopped) error = OpenAiError::OfShutdown();
   Status told =

@@ -35,7 +35,8 @@ enum class RelayEnd {
 
 struct RelayOutcome {
   RelayEnd end = RelayEnd::kFailedBefore;
-  Status error;                // why, when not kDone
+  Status error;                // why, when not kDone; names addresses: for logs
+  Status told;                 // the same as clients may know it
   int status = 0;              // the upstream's; 0: no head arrived
   bool reply_started = false;  // some byte went to the client
   bool stopped = false;        // it was given up because our server stops; the client was there
@@ -50,6 +51,7 @@ struct RelayOptions {
   // Fires when the upstream is to be given up as long as the client has seen nothing of its reply;
   // may be null, must outlive the Relay. The end is then kFailedBefore, with kCancelled.
   Cancellation* abandon = nullptr;
+  std::string upstream_name;             // what clients are told instead of its address
   std::string target;                    // empty: the request's own
   std::optional<std::string_view> body;  // instead of the request's; must stay valid
   std::string host;                      // Host header; empty: the upstream's host:port

@@ -95,6 +95,7 @@ http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
                                {"X-Forwarded-Proto", request.secure ? "https" : "http"},
                                {"x-ember-request-id", attempt.record->request_id}};
   const ReplicaSet::Member& member = replicas_.at(attempt.replica);
+  relay.upstream_name = "replica " + member.config.id;
   relay.host = member.config.host;
   if (member.view.rank) {
     relay.set_request_headers.Add("X-data-parallel-rank", std::to_string(*member.view.rank));

@@ -147,6 +147,42 @@ TEST(Retry, NoneAfterTheFirstByte) {
   }));
 }
 
+// The log has the address.
+TEST(Retry, ErrorsNameTheReplicaAndNotItsAddress) {
+  FakeReplica resets(Resetting());
+  FakeReplica cut([](TestSocket& peer, const WireMessage&) {
+    peer.Send(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n");
+    peer.Close();
+  });
+  Signal done;
+  FakeReplica hung([&](TestSocket&, const WireMessage&) { done.Await(); });
+  auto dying = std::make_unique<FakeReplica>(Answering(JsonReply(200, "{}")));
+  RouterFixture router({resets.origin(), cut.origin(), hung.origin(), dying->origin()},
+                       [](ServiceOptions& o) {
+                         o.forwarder.first_byte_timeout = milliseconds(100);
+                         o.health.probe_interval = seconds(3600);
+                       });
+  dying.reset();
+  const std::pair<int, const char*> expected[] = {{502, "reply of replica r1: failed"},
+                                                  {200, "reply of replica r2: failed"},
+                                                  {504, "reply of replica r3: time-out"},
+                                                  {503, "connect to replica r4: failed"}};
+  for (int i = 0; i < 4; ++i) {
+    const std::string id = "r" + std::to_string(i + 1);
+    const WireMessage reply = router.Ask(Post("{}", "x-ember-pin: " + id + "\r\n"));
+    EXPECT_EQ(reply.status(), expected[i].first);
+    EXPECT_THAT(reply.body, HasSubstr(expected[i].second));
+    EXPECT_THAT(reply.body, testing::Not(HasSubstr("127.0.0.1")));
+    EXPECT_EQ(reply.Field("x-ember-replica"), id);
+    if (reply.status() != 200) {
+      EXPECT_THAT(router.Page("/admin/explain?n=1"), HasSubstr(" 127.0.0.1:")) << id;
+    }
+  }
+  done.Set();
+}
+
 TEST(Pin, ForcesTheReplicaAndNoOtherStandsIn) {
   FakeReplica one(Answering(JsonReply(200, "{}"))), two(Resetting());
   RouterFixture router({one.origin(), two.origin()});
