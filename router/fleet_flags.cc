@@ -1,6 +1,7 @@
 #include "router/fleet_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <set>
 
@@ -63,16 +64,17 @@ void FleetFlags::Declare(CLI::App& app) {
   };
   app.add_option("--replica", replicas,
                  "ID,http=HOST:PORT[,NAME=VALUE...]: an engine; repeat for each. NAME: grpc (its "
-                 "agent), events, replay, host, model (may be several), key, key_file, ranks, "
-                 "weight, max_concurrency");
+                 "agent), events, replay, host, model (may be several), key or key_file (for the "
+                 "router's own questions; clients' requests carry the client's), ranks, weight, "
+                 "max_concurrency");
   app.add_option(
       "--fleet-file", file,
       "more of them, \"ID http=HOST:PORT NAME=VALUE ...\" a line; followed as it changes");
   app.add_option(
       "--fleet-dns", dns,
       "NAME:PORT[,NAME=VALUE...]: one at each address of that name; {host} in a value is "
-      "the address");
-  option("--fleet-dns-interval-ms", dns_interval_ms, "between two questions for that name")
+      "the address; repeat for each name");
+  option("--fleet-dns-interval-ms", dns_interval_ms, "between two questions for such a name")
       ->check(CLI::Range(100, 3'600'000));
   option("--health-interval-ms", health_interval_ms, "between two probes of a replica")
       ->check(CLI::Range(10, 3'600'000));
@@ -107,11 +109,15 @@ Status FleetFlags::Interpret(ServiceOptions* out) const {
   EMBER_RETURN_IF_ERROR(ReadReplicas(replicas, &out->replicas));
   EMBER_RETURN_IF_ERROR(ReadAdmin(*this, &out->admin));
   out->fleet_file = file;
-  if (!dns.empty()) {
-    Result<FleetDnsConfig> parsed = FleetDnsConfig::Parse(dns);
+  for (const std::string& text : dns) {
+    Result<FleetDnsConfig> parsed = FleetDnsConfig::Parse(text);
     if (!parsed.ok()) return parsed.status().WithContext("--fleet-dns");
     parsed->interval = milliseconds(dns_interval_ms);
-    out->fleet_dns = *std::move(parsed);
+    const bool twice = std::ranges::any_of(out->fleet_dns, [&](const FleetDnsConfig& other) {
+      return other.source() == parsed->source();
+    });
+    if (twice) return InvalidError("--fleet-dns: " + parsed->source() + " is there twice");
+    out->fleet_dns.push_back(*std::move(parsed));
   }
   if (!health_path.starts_with('/') || health_path.find_first_of(" \r\n\t#") != std::string::npos) {
     return InvalidError("--health-path: starts with /");
@@ -128,13 +134,8 @@ Status FleetFlags::Interpret(ServiceOptions* out) const {
 }
 
 Result<http::Origin> ListenAddress(const char* flag, const std::string& text) {
-  // "host:0" is an address to listen on, but none to connect to.
-  const bool any_port = text.ends_with(":0");
-  Result<http::Origin> origin =
-      http::Origin::Parse(any_port ? text.substr(0, text.size() - 1) + "1" : text);
-  if (!origin.ok()) return origin.status().WithContext(flag);
-  if (any_port) origin->port = 0;
-  return origin;
+  Result<http::Origin> origin = http::Origin::Parse(text, /*any_port=*/true);
+  return origin.ok() ? std::move(origin) : origin.status().WithContext(flag);
 }
 
 }  // namespace ember::router

@@ -16,7 +16,7 @@ namespace ember::router {
 struct FleetFlags {
   std::vector<std::string> replicas;
   std::string file;
-  std::string dns;
+  std::vector<std::string> dns;
   int dns_interval_ms = 5000;
   int health_interval_ms = 1000;
   int health_timeout_ms = 2000;

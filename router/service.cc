@@ -152,10 +152,9 @@ Status Service::StartFleet() {
     if (Status read = fleet_file_->Load(); !read.ok()) return read.WithContext("--fleet-file");
     fleet_file_->Follow(loop_);
   }
-  if (options_.fleet_dns) {
-    fleet_dns_ =
-        std::make_unique<FleetDns>(*options_.fleet_dns, membership_, FleetDns::BySystem(loop_));
-    fleet_dns_->Follow(loop_);
+  for (const FleetDnsConfig& name : options_.fleet_dns) {
+    fleet_dns_.push_back(std::make_unique<FleetDns>(name, membership_, FleetDns::BySystem(loop_)));
+    fleet_dns_.back()->Follow(loop_);
   }
   return OkStatus();
 }
@@ -188,7 +187,7 @@ void Service::Drain(Duration grace) {
     // From here on the fleet stays as it is.
     const Status stopped = OnLoop([this] {
       if (fleet_file_ != nullptr) fleet_file_->Stop();
-      if (fleet_dns_ != nullptr) fleet_dns_->Stop();
+      for (const auto& dns : fleet_dns_) dns->Stop();
       return OkStatus();
     });
     if (!stopped.ok()) spdlog::warn("fleet: {}", stopped.ToString());

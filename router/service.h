@@ -56,7 +56,7 @@ struct ServiceOptions {
   std::vector<ReplicaConfig> replicas;
   std::string fleet_file;  // empty: none
   Duration fleet_file_interval = milliseconds(500);
-  std::optional<FleetDnsConfig> fleet_dns;
+  std::vector<FleetDnsConfig> fleet_dns;
   AdminOptions admin;
   std::vector<std::string> stores;  // gRPC addresses of the store nodes whose feeds are followed
   AdmissionOptions admission;
@@ -118,7 +118,7 @@ class Service {
   ReplicaSet replicas_;
   Membership membership_;
   std::unique_ptr<FleetFile> fleet_file_;
-  std::unique_ptr<FleetDns> fleet_dns_;
+  std::vector<std::unique_ptr<FleetDns>> fleet_dns_;
   bool following_ = false;  // of the owner's thread
   PrefixIndex index_;
   EventFollower events_;

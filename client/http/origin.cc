@@ -26,7 +26,7 @@ std::string Origin::server_name() const {
   return virtual_host.empty() ? host : virtual_host.substr(0, virtual_host.find(':'));
 }
 
-Result<Origin> Origin::Parse(std::string_view text) {
+Result<Origin> Origin::Parse(std::string_view text, bool any_port) {
   const auto bad = [whole = std::string(text)](const char* why) {
     return InvalidError("address \"" + whole + "\": " + why);
   };
@@ -52,7 +52,7 @@ Result<Origin> Origin::Parse(std::string_view text) {
   if (host.empty()) return bad("no host");
   uint16_t port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size() || port == 0)
+  if (error != std::errc() || end != digits.data() + digits.size() || (port == 0 && !any_port))
     return bad("port is not in 1..65535");
   return Origin{.host = std::string(host), .port = port, .https = https};
 }

@@ -26,8 +26,8 @@ struct Origin {
   std::string server_name() const;
   // Takes the forms of ToString, also as "http://host:port/"; https without a port is 443. kInvalid
   // with the reason for anything else: no or an out-of-range port, IPv6 without brackets, another
-  // scheme, a path.
-  static Result<Origin> Parse(std::string_view text);
+  // scheme, a path. `any_port`: 0 is a port, too: to listen on, not to connect to.
+  static Result<Origin> Parse(std::string_view text, bool any_port = false);
   auto operator<=>(const Origin&) const = default;
 };
 

@@ -23,7 +23,7 @@ struct Endpoint {
   // "joining", "up", "trial", "ejected", "draining" or "gone".
   std::string_view state() const;
 
-  const ReplicaConfig config;
+  ReplicaConfig config;  // changed by ReplicaSet::Tune alone
   Health health;
   std::vector<ReplicaNumber> members;  // one, or one a rank, in order of rank
   std::string model;                   // as its agent says

@@ -10,6 +10,9 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr size_t kMaxAddresses = 1024;
+// Stands for one until there is an answer.
+constexpr std::string_view kAnyAddress = "192.0.2.1";
+constexpr std::string_view kHost = "{host}";
 
 // An id is made of the address, so that a replica keeps its own over time.
 std::string IdOf(std::string address, uint16_t port) {
@@ -18,10 +21,9 @@ std::string IdOf(std::string address, uint16_t port) {
   return address + "_" + std::to_string(port);
 }
 
-std::string Filled(std::string text, const std::string& host) {
-  constexpr std::string_view kHost = "{host}";
-  for (size_t at = 0; (at = text.find(kHost, at)) != text.npos; at += host.size()) {
-    text.replace(at, kHost.size(), host);
+std::string Replaced(std::string text, std::string_view what, std::string_view by) {
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += by.size()) {
+    text.replace(at, what.size(), by);
   }
   return text;
 }
@@ -35,8 +37,9 @@ Result<FleetDnsConfig> FleetDnsConfig::Parse(std::string_view text) {
   FleetDnsConfig config{.name = origin->host,
                         .port = origin->port,
                         .fields = std::string(text.substr(std::min(comma + 1, text.size())))};
-  if (Result<ReplicaConfig> try_out = config.ReplicaAt("192.0.2.1"); !try_out.ok()) {
-    return try_out.status();
+  const Result<ReplicaConfig> any = config.ReplicaAt(std::string(kAnyAddress));
+  if (!any.ok()) {
+    return InvalidError(Replaced(std::string(any.status().message()), kAnyAddress, kHost));
   }
   return config;
 }
@@ -45,7 +48,7 @@ Result<ReplicaConfig> FleetDnsConfig::ReplicaAt(const std::string& address) cons
   const bool v6 = address.find(':') != address.npos;
   const std::string host = v6 ? "[" + address + "]" : address;
   return ReplicaConfig::Parse(IdOf(address, port) + ",http=" + host + ":" + std::to_string(port) +
-                              (fields.empty() ? "" : "," + Filled(fields, host)));
+                              (fields.empty() ? "" : "," + Replaced(fields, kHost, host)));
 }
 
 FleetDns::Resolve FleetDns::BySystem(http::HttpLoop& loop) {
@@ -65,8 +68,7 @@ asio::awaitable<void> FleetDns::Run(StopSign stop) {
     const Result<Addresses> addresses = co_await resolve_(config_.name);
     if (stop->cancelled()) co_return;
     const Status applied = Apply(addresses);
-    membership_.SetTrouble(
-        kDnsSource, applied.ok() ? "" : config_.name + ": " + std::string(applied.message()));
+    membership_.SetTrouble(config_.source(), applied.ok() ? "" : std::string(applied.message()));
   } while ((co_await http::SleepFor(config_.interval, stop.get())).ok());
 }
 
@@ -85,7 +87,7 @@ Status FleetDns::Apply(const Result<Addresses>& addresses) {
     EMBER_RETURN_IF_ERROR(replica->LoadKey());
     replicas.push_back(*std::move(replica));
   }
-  return membership_.Replace(kDnsSource, std::move(replicas));
+  return membership_.Replace(config_.source(), std::move(replicas));
 }
 
 }  // namespace ember::router

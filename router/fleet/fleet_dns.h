@@ -24,6 +24,10 @@ struct FleetDnsConfig {
   std::string fields;  // "model=m,events=tcp://{host}:5557"; empty: none
   Duration interval = seconds(5);
 
+  // Whose replicas they are, of Membership's sources.
+  std::string source() const {
+    return std::string(kDnsSource) + ":" + name + ":" + std::to_string(port);
+  }
   // "llm.default.svc:8000,key_file=/run/key"; kInvalid says what is wrong.
   static Result<FleetDnsConfig> Parse(std::string_view text);
   // The replica at this numeric address.

@@ -23,7 +23,12 @@ Status Membership::Replace(const std::string& source, std::vector<ReplicaConfig>
     const auto& [id, owner] = known;
     if (owner != source) return false;
     const auto same = by_id.find(id);
-    if (same != by_id.end() && same->second == replicas_.Find(id)->config) {
+    const ReplicaConfig& now = replicas_.Find(id)->config;
+    if (same != by_id.end() && now.MayBecome(same->second)) {
+      if (now != same->second) {
+        replicas_.Tune(same->second);
+        spdlog::info("replica {}: its key, weight or max_concurrency is another now", id);
+      }
       by_id.erase(same);
       return false;
     }
@@ -44,7 +49,7 @@ Status Membership::Add(const std::string& source, ReplicaConfig config) {
 
 Status Membership::Remove(const std::string& id) {
   const std::string source = SourceOf(id);
-  if (source == kFileSource || source == kDnsSource) {
+  if (source == kFileSource || source.starts_with(kDnsSource)) {
     return MismatchError("replica \"" + id + "\" comes from " + source +
                          ": take it out there, or drain it here");
   }

@@ -13,7 +13,7 @@ namespace ember::router {
 
 inline constexpr char kFlagSource[] = "flag";
 inline constexpr char kFileSource[] = "file";
-inline constexpr char kDnsSource[] = "dns";
+inline constexpr char kDnsSource[] = "dns";  // and ":NAME:PORT", each a source of its own
 inline constexpr char kAdminSource[] = "admin";
 
 class Membership {
@@ -21,8 +21,9 @@ class Membership {
   explicit Membership(ReplicaSet& replicas) : replicas_(replicas) {}
 
   // The source's replicas are these from now on: new ones join, others go when their requests have
-  // ended, changed ones do both, equal ones stay untouched. kInvalid: two of one id, or one that
-  // another source has; then nothing has changed. kNoSpace: not all of them found a number.
+  // ended, changed ones do both, unless they MayBecome what is wanted: these and equal ones stay.
+  // kInvalid: two of one id, or one that another source has; then nothing has changed. kNoSpace:
+  // not all of them found a number.
   Status Replace(const std::string& source, std::vector<ReplicaConfig> wanted);
   // One more of a source. Errors of ReplicaSet::Add.
   Status Add(const std::string& source, ReplicaConfig config);

@@ -4,14 +4,23 @@
 #include <utility>
 
 namespace ember::router {
+namespace {
+
+// A name that a DNS answer or a fleet file left out for a moment is soon back.
+constexpr Duration kRemembered = seconds(300);
+constexpr size_t kMaxRemembered = 4096;
+
+}  // namespace
 
 void ModelDirectory::Set(std::span<const ReplicaNumber> members, ModelList list) {
-  Remove(members);
+  Forget(members, nullptr);
   MemberSet bits;
   for (const ReplicaNumber n : members) bits.set(n);
   if (list.more == TakesMore::kUnlisted) unlisted_ |= bits;
   if (list.more == TakesMore::kAnything) anything_ |= bits;
-  if (list.more == TakesMore::kNotAsked) not_asked_ |= bits;
+  if (list.more == TakesMore::kNotAsked) {
+    (list.models.empty() ? not_asked_ : adapters_not_asked_) |= bits;
+  }
   for (ServedModel& model : list.models) {
     Entry& entry = entries_[model.name];
     entry.members |= bits;
@@ -22,18 +31,34 @@ void ModelDirectory::Set(std::span<const ReplicaNumber> members, ModelList list)
   lists_[members.front()] = std::move(list);
 }
 
-void ModelDirectory::Remove(std::span<const ReplicaNumber> members) {
+void ModelDirectory::Remove(std::span<const ReplicaNumber> members, TimePoint now) {
+  std::vector<std::string> models;
+  Forget(members, &models);
+  for (std::string& model : models) departed_.push_back({std::move(model), now});
+  while (departed_.size() > kMaxRemembered) departed_.pop_front();
+}
+
+bool ModelDirectory::ListedLately(std::string_view model, TimePoint now) const {
+  return std::any_of(departed_.begin(), departed_.end(), [&](const Departed& d) {
+    return d.model == model && now - d.at < kRemembered;
+  });
+}
+
+void ModelDirectory::Forget(std::span<const ReplicaNumber> members,
+                            std::vector<std::string>* departed) {
   const auto known = lists_.find(members.front());
   if (known == lists_.end()) return;
   MemberSet others;
   others.set();
   for (const ReplicaNumber n : members) others.reset(n);
-  for (MemberSet* set : {&unlisted_, &anything_, &not_asked_}) *set &= others;
+  for (MemberSet* set : {&unlisted_, &anything_, &not_asked_, &adapters_not_asked_}) *set &= others;
   for (const ServedModel& model : known->second.models) {
     const auto entry = entries_.find(model.name);
     if (entry == entries_.end()) continue;
     entry->second.members &= others;
-    if (entry->second.members.none()) entries_.erase(entry);
+    if (entry->second.members.any()) continue;
+    if (departed != nullptr) departed->push_back(entry->first);
+    entries_.erase(entry);
   }
   lists_.erase(known);
 }
@@ -41,15 +66,17 @@ void ModelDirectory::Remove(std::span<const ReplicaNumber> members) {
 MemberSet ModelDirectory::TakersOf(std::string_view model, const MemberSet& usable) const {
   if (model.empty()) return MemberSet().set();
   const auto entry = entries_.find(model);
-  MemberSet takers = anything_ | (entry == entries_.end() ? unlisted_ : entry->second.members);
-  if ((takers & usable).none()) takers |= not_asked_;
+  const bool listed = entry != entries_.end();
+  MemberSet takers = anything_ | (listed ? entry->second.members : unlisted_);
+  if ((takers & usable).none()) takers |= listed ? not_asked_ : not_asked_ | adapters_not_asked_;
   return takers;
 }
 
 bool ModelDirectory::MayTake(ReplicaNumber member, std::string_view model) const {
   if (model.empty() || (unlisted_ | anything_ | not_asked_).test(member)) return true;
   const auto entry = entries_.find(model);
-  return entry != entries_.end() && entry->second.members.test(member);
+  return entry == entries_.end() ? adapters_not_asked_.test(member)
+                                 : entry->second.members.test(member);
 }
 
 bool ModelDirectory::Overlap(ReplicaNumber one, ReplicaNumber other) const {

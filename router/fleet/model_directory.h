@@ -2,12 +2,14 @@
 // or as their engines list them. Plain values; one thread (the router's loop).
 #pragma once
 
+#include <deque>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "proto/base/time.h"
 #include "router/fleet/replica_number.h"
 
 namespace ember::router {
@@ -23,7 +25,7 @@ enum class TakesMore : uint8_t {
   kNothing,   // its engine knows its own names
   kUnlisted,  // names that nobody lists: its engine answers to any
   kAnything,  // it lists none, so that none can be held against it
-  kNotAsked,  // nobody knows yet: the last resort
+  kNotAsked,  // nobody knows yet: the last resort; of one that declares models, for adapters
 };
 
 struct ModelList {
@@ -41,8 +43,8 @@ class ModelDirectory {
 
   // `members`: of one replica. Replaces what was known of them.
   void Set(std::span<const ReplicaNumber> members, ModelList list);
-  // They are no members any more, or not of this replica.
-  void Remove(std::span<const ReplicaNumber> members);
+  // They are members no more. Names that nobody else lists are remembered, for they may be back.
+  void Remove(std::span<const ReplicaNumber> members, TimePoint now);
 
   // Whom a request for `model` may be sent to; "": it names none. `usable`: who is, now. Those that
   // were not asked yet are among them only when nobody else is usable.
@@ -53,6 +55,8 @@ class ModelDirectory {
   bool Overlap(ReplicaNumber one, ReplicaNumber other) const;
   // Whether any member, usable or not, lists the model; and any model at all.
   bool Lists(std::string_view model) const { return entries_.contains(model); }
+  // Whether it is one that was listed until a few minutes ago, when its last member went.
+  bool ListedLately(std::string_view model, TimePoint now) const;
   bool any_not_asked() const { return not_asked_.any(); }
   bool empty() const { return entries_.empty(); }
   // The model that `model` is an adapter of; "": of none that is known.
@@ -63,9 +67,17 @@ class ModelDirectory {
   const ModelList& ListOf(ReplicaNumber first) const;
 
  private:
+  struct Departed {
+    std::string model;
+    TimePoint at;
+  };
+  // What is known of them. `departed`: the names that nobody lists any more go there.
+  void Forget(std::span<const ReplicaNumber> members, std::vector<std::string>* departed);
+
   std::map<std::string, Entry, std::less<>> entries_;
   std::map<ReplicaNumber, ModelList> lists_;  // by the replica's first member
-  MemberSet unlisted_, anything_, not_asked_;
+  MemberSet unlisted_, anything_, not_asked_, adapters_not_asked_;
+  std::deque<Departed> departed_;  // oldest first; bounded
 };
 
 }  // namespace ember::router

@@ -1,5 +1,6 @@
 #include "router/fleet/model_poller.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "router/fleet/engine_models.h"
@@ -11,6 +12,8 @@ namespace asio = boost::asio;
 
 constexpr size_t kMaxListBytes = 4u << 20;
 constexpr Duration kListTimeout = seconds(2);
+// Questions in vain until one that has never answered is taken to serve any model.
+constexpr int kFirstTries = 5;
 
 }  // namespace
 
@@ -39,14 +42,18 @@ void ModelPoller::OnRemoved(const Endpoint& endpoint) {
 
 asio::awaitable<void> ModelPoller::Poll(std::shared_ptr<Endpoint> endpoint,
                                         std::shared_ptr<Watch> watch) {
+  int failed = 0;  // questions in a row
   while (!watch->stop.cancelled()) {
     while (endpoint->health.usable() && std::exchange(watch->due, false)) {
       Result<std::optional<ModelList>> list = co_await Ask(*endpoint, watch->stop);
       if (watch->stop.cancelled()) co_return;
-      replicas_.ApplyModels(*endpoint, std::move(list));
+      failed = list.ok() ? 0 : failed + 1;
+      if (list.ok() || failed >= kFirstTries) replicas_.ApplyModels(*endpoint, std::move(list));
     }
     const auto wake = watch->wake;
-    const Status slept = co_await http::SleepFor(interval_, wake.get());
+    const Duration pause =
+        failed > 0 ? std::min(interval_, endpoint->health.probe_delay()) : interval_;
+    const Status slept = co_await http::SleepFor(pause, wake.get());
     if (slept.ok()) watch->due = true;
   }
 }

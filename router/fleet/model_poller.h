@@ -1,5 +1,6 @@
 // ModelPoller: asks each replica which models it serves, at /v1/models: when it becomes usable, for
-// it may be another process, and now and then, for adapters come and go.
+// it may be another process, and now and then, for adapters come and go. One that could not be
+// asked is asked again at the pace of its probes.
 //
 // Concurrency: the router's loop thread. `replicas` and `pool` must outlive the loop's threads.
 #pragma once

@@ -154,6 +154,19 @@ Result<ReplicaConfig> ReplicaConfig::Parse(std::string_view text) {
   return FromFields(text.substr(0, comma), fields);
 }
 
+void ReplicaConfig::Tune(const ReplicaConfig& other) {
+  key = other.key;
+  key_file = other.key_file;
+  weight = other.weight;
+  max_concurrency = other.max_concurrency;
+}
+
+bool ReplicaConfig::MayBecome(const ReplicaConfig& other) const {
+  ReplicaConfig tuned = *this;
+  tuned.Tune(other);
+  return tuned == other;
+}
+
 Status ReplicaConfig::LoadKey() {
   if (key_file.empty()) return OkStatus();
   std::ifstream file(key_file);

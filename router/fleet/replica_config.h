@@ -33,6 +33,10 @@ struct ReplicaConfig {
   using Field = std::pair<std::string_view, std::string_view>;  // name, value
   // The same from an id and its fields, in any order, each at most once.
   static Result<ReplicaConfig> FromFields(std::string_view id, std::span<const Field> fields);
+  // Takes over what may change while requests run there: key, weight and max_concurrency.
+  void Tune(const ReplicaConfig& other);
+  // `other` differs in nothing else.
+  bool MayBecome(const ReplicaConfig& other) const;
   // Fills `key` from `key_file`, if there is one: its first line.
   Status LoadKey();
 

@@ -187,13 +187,23 @@ Status ReplicaSet::SetDraining(std::string_view id, bool draining) {
   return OkStatus();
 }
 
+void ReplicaSet::Tune(const ReplicaConfig& config) {
+  const std::shared_ptr<Endpoint> endpoint = Shared(config.id);
+  EMBER_CHECK(endpoint != nullptr && endpoint->config.MayBecome(config), "it may become that");
+  endpoint->config.Tune(config);
+  for (const ReplicaNumber n : endpoint->members) {
+    slots_[n]->view.weight = endpoint->config.weight;
+  }
+  if (on_room_) on_room_();
+}
+
 Status ReplicaSet::Remove(std::string_view id) {
   const std::shared_ptr<Endpoint> endpoint = Shared(id);
   if (endpoint == nullptr) return NotFoundError("there is no replica \"" + std::string(id) + "\"");
   Change(*endpoint, [&] { endpoint->removed = true; });
   std::erase(endpoints_, endpoint);
   std::erase_if(numbers_, [&](ReplicaNumber n) { return slots_[n]->endpoint == endpoint; });
-  models_.Remove(endpoint->members);
+  models_.Remove(endpoint->members, SteadyClock().Now());
   for (ReplicaListener* l : listeners_) l->OnRemoved(*endpoint);
   FreeIfOver(*endpoint);
   return OkStatus();
@@ -339,8 +349,9 @@ void ReplicaSet::ForgetEngineLoad(ReplicaNumber replica) {
 }
 
 void ReplicaSet::AwaitModels(const Endpoint& endpoint) {
-  if (!endpoint.config.models.empty()) return;
-  models_.Set(endpoint.members, {.models = {}, .more = TakesMore::kNotAsked});
+  ModelList list = DeclaredModels(endpoint.config);
+  list.more = TakesMore::kNotAsked;
+  models_.Set(endpoint.members, std::move(list));
 }
 
 void ReplicaSet::ApplyModels(const Endpoint& endpoint, Result<std::optional<ModelList>> told) {

@@ -119,6 +119,8 @@ class ReplicaSet {
   Status Drain(std::string_view id);
   // Ends a Drain.
   Status Resume(std::string_view id);
+  // The replica of that id is configured so from now on, and stays what it is; it MayBecome that.
+  void Tune(const ReplicaConfig& config);
   // As Drain, and it is no member any more.
   Status Remove(std::string_view id);
 

@@ -9,6 +9,7 @@ namespace asio = boost::asio;
 using http::OpenAiError;
 
 constexpr std::string_view kModelList = "/v1/models";
+constexpr std::string_view kModelPath = "/v1/models/";
 
 // Counts one request as long as it lives.
 class InFlight {
@@ -92,26 +93,18 @@ asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWri
 bool Door::AsksForModels(const http::Request& request) const {
   const std::string_view path = request.path;
   const bool read = request.method == "GET" || request.method == "HEAD";
-  return read &&
-         (path == kModelList || (path.starts_with(kModelList) && path[kModelList.size()] == '/')) &&
-         served_.Serves(path) && !replicas_.models().empty() &&
-         request.headers.Get("x-ember-pin").empty();
+  if (!read || !served_.Serves(path) || request.headers.Has("x-ember-pin")) return false;
+  if (path == kModelList) return !replicas_.models().empty();
+  // Of a name that nobody lists, who takes requests for it may tell.
+  return path.starts_with(kModelPath) && replicas_.models().Lists(path.substr(kModelPath.size()));
 }
 
 asio::awaitable<void> Door::AnswerModels(const http::Request& request,
                                          http::ResponseWriter& writer) {
   const std::string_view path = request.path;
-  const bool all = path == kModelList;
-  const std::string_view name = all ? "" : path.substr(kModelList.size() + 1);
-  const std::string body =
-      all ? ModelListJson(replicas_.models()) : ModelJson(replicas_.models(), name);
-  if (body.empty()) {
-    co_return co_await Refuse(
-        request, writer,
-        OpenAiError::ForHttpStatus(
-            404, "the model \"" + std::string(name.substr(0, 200)) + "\" does not exist",
-            "model_not_found"));
-  }
+  const std::string body = path == kModelList
+                               ? ModelListJson(replicas_.models())
+                               : ModelJson(replicas_.models(), path.substr(kModelPath.size()));
   RequestRecord record;
   telemetry_.Begin(request, &record);
   http::Headers headers;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "client/http/json_object.h"
 #include "client/http/json_writer.h"
 
@@ -38,8 +40,8 @@ std::string ReplicaJson(const ReplicaReport& r) {
       .Add("healthy", r.healthy)
       .Add("why_unhealthy", r.why_unhealthy)
       .Add("model", r.model)
-      .AddRaw("models", ModelsJson(r.models))
-      .Add("model_count", r.models.size())
+      .AddRaw("models", ModelsJson(*r.models))
+      .Add("model_count", r.models->size())
       .Add("agent_connected", r.agent_connected)
       .Add("slots", r.load.slots_total)
       .Add("running", r.load.running)
@@ -166,6 +168,12 @@ void AppendEvents(const std::vector<ReplicaReport>& replicas, std::string* out) 
   }
 }
 
+std::shared_ptr<const std::vector<std::string>> NamesOf(const ModelList& list) {
+  auto names = std::make_shared<std::vector<std::string>>();
+  for (const ServedModel& model : list.models) names->push_back(model.name);
+  return names;
+}
+
 using ReplicaValue = double (*)(const ReplicaReport&);
 
 struct ReplicaMetric {
@@ -204,6 +212,7 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
   StatusReport report;
   report.index_blocks = index.blocks();
   report.index_bytes = index.bytes();
+  std::map<const Endpoint*, std::shared_ptr<const std::vector<std::string>>> models_of;
   for (const ReplicaNumber n : replicas.numbers()) {
     const ReplicaSet::Member& m = replicas.at(n);
     report.replicas.push_back({.id = m.config.id,
@@ -224,11 +233,13 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
                                .prefill = m.view.prefill,
                                .totals = m.totals});
     ReplicaReport& told = report.replicas.back();
-    for (const ServedModel& model : replicas.models().ListOf(m.endpoint->members.front()).models) {
-      told.models.push_back(model.name);
+    auto& models = models_of[m.endpoint.get()];
+    if (models == nullptr) {
+      models = NamesOf(replicas.models().ListOf(m.endpoint->members.front()));
+      told.ejections = m.endpoint->ejections;
     }
-    if (told.model.empty() && !told.models.empty()) told.model = told.models.front();
-    if (n == m.endpoint->members.front()) told.ejections = m.endpoint->ejections;
+    told.models = models;
+    if (told.model.empty() && !models->empty()) told.model = models->front();
   }
   return report;
 }

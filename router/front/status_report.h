@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,8 +22,9 @@ struct ReplicaReport {
   std::string state;  // as Endpoint::state
   bool healthy = false;
   std::string why_unhealthy;
-  std::string model;                // as its agent says, else the first that it lists
-  std::vector<std::string> models;  // that it is known to serve, adapters among them
+  std::string model;  // as its agent says, else the first that it lists
+  // That it is known to serve, adapters among them. Never null; one for all of its ranks.
+  std::shared_ptr<const std::vector<std::string>> models;
   bool agent_connected = false;
   ReplicaLoad load;
   uint32_t under_way = 0;  // our requests

@@ -1,5 +1,6 @@
 #include "router/config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "router/policy/registry.h"
@@ -87,15 +88,26 @@ TEST(Config, WrongFlagsAreToldInOneLine) {
   }
 }
 
+TEST(Config, WhatIsWrongIsQuotedAsItWasTyped) {
+  for (const char* listen : {":0", "::1:0"}) {
+    const auto config = Parse({("--listen=" + std::string(listen)).c_str()});
+    EXPECT_THAT(std::string(config.status().message()),
+                testing::HasSubstr("\"" + std::string(listen) + "\""));
+  }
+}
+
 TEST(Config, FleetFlagsSayWhereReplicasComeFrom) {
-  const auto config = Parse({"--fleet-file=/run/fleet", "--fleet-dns=llm.svc:8000,model=m",
-                             "--fleet-dns-interval-ms=1000", "--health-interval-ms=200",
-                             "--health-path=/ready?x=1", "--admin=127.0.0.1:0"});
+  const auto config =
+      Parse({"--fleet-file=/run/fleet", "--fleet-dns=llm.svc:8000,model=m",
+             "--fleet-dns=embed.svc:8000", "--fleet-dns-interval-ms=1000",
+             "--health-interval-ms=200", "--health-path=/ready?x=1", "--admin=127.0.0.1:0"});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   const ServiceOptions& s = (*config)->service;
   EXPECT_EQ(s.fleet_file, "/run/fleet");
-  EXPECT_EQ(s.fleet_dns->name, "llm.svc");
-  EXPECT_EQ(s.fleet_dns->interval, seconds(1));
+  ASSERT_EQ(s.fleet_dns.size(), 2u);
+  EXPECT_EQ(s.fleet_dns[0].name, "llm.svc");
+  EXPECT_EQ(s.fleet_dns[0].interval, seconds(1));
+  EXPECT_EQ(s.fleet_dns[1].name, "embed.svc");
   EXPECT_EQ(s.health.probe_interval, milliseconds(200));
   EXPECT_EQ(s.health_path, "/ready?x=1");
   EXPECT_EQ(s.admin.listen->port, 0);
@@ -112,6 +124,7 @@ TEST(Config, FleetFlagsSayWhereReplicasComeFrom) {
                                              {"--admin=[::]:1"},
                                              {"--admin-token-file=/dev/null"},
                                              {"--fleet-dns=llm.svc"},
+                                             {"--fleet-dns=a:1", "--fleet-dns=a:1,model=m"},
                                              {"--health-path=health"},
                                              {"--replica=r1,http=a:1,key_file=/nowhere"}}) {
     EXPECT_FALSE(Parse(wrong).ok()) << wrong[0];

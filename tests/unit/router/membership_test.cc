@@ -62,6 +62,47 @@ TEST(Membership, SourcesDoNotTouchEachOthersReplicas) {
   EXPECT_EQ(f.membership.SourceOf("flag"), kAdminSource);
 }
 
+// What its index and its counters are kept by stays.
+TEST(Membership, AReplicaWithAnotherKeyWeightOrLimitStaysTheReplicaThatItIs) {
+  Fleet f;
+  ReplicaConfig config = At("a", 1);
+  config.max_concurrency = 1;
+  ASSERT_TRUE(f.membership.Replace(kFileSource, {config}).ok());
+  const Endpoint* a = f.set.Find("a");
+  const ReplicaNumber n = a->members[0];
+  f.set.ApplyProbe(*f.set.at(n).endpoint, OkStatus(), TimePoint());
+  const auto flight = f.set.Start(n, 0, 0, TimePoint());
+  EXPECT_FALSE(f.set.at(n).has_room());
+  int told = 0;
+  f.set.SetOnRoom([&] { ++told; });
+  config.max_concurrency = 2;
+  config.weight = 3;
+  config.key = "new";
+  ASSERT_TRUE(f.membership.Replace(kFileSource, {config}).ok());
+  EXPECT_EQ(f.set.Find("a"), a);
+  EXPECT_EQ(a->state(), "up");
+  EXPECT_EQ(f.set.at(n).view.weight, 3);
+  EXPECT_EQ(f.set.at(n).totals.requests, 1u);
+  EXPECT_EQ(a->config.key, "new");
+  EXPECT_TRUE(f.set.at(n).has_room());
+  EXPECT_EQ(told, 1) << "who waits may go";
+  config.ranks = 2;
+  ASSERT_TRUE(f.membership.Replace(kFileSource, {config}).ok());
+  EXPECT_EQ(f.set.size(), 2u) << "other ranks are other members";
+}
+
+TEST(Membership, EachDnsNameIsASourceOfItsOwn) {
+  Fleet f;
+  const std::string llm = FleetDnsConfig::Parse("llm.svc:80")->source();
+  const std::string embed = FleetDnsConfig::Parse("embed.svc:80")->source();
+  ASSERT_TRUE(f.membership.Replace(llm, {At("a", 1)}).ok());
+  ASSERT_TRUE(f.membership.Replace(embed, {At("b", 2)}).ok());
+  EXPECT_THAT(f.Ids(), ElementsAre("a", "b"));
+  EXPECT_EQ(f.membership.Remove("b").code(), StatusCode::kMismatch);
+  ASSERT_TRUE(f.membership.Replace(llm, {}).ok());
+  EXPECT_THAT(f.Ids(), ElementsAre("b"));
+}
+
 TEST(Membership, OnlySourcesWithTroubleAreListed) {
   Fleet f;
   f.membership.SetTrouble(kFileSource, "");
@@ -119,6 +160,8 @@ TEST(FleetDnsConfig, HasFieldsForEachAddress) {
   ASSERT_TRUE(v6.ok()) << v6.status().ToString();
   EXPECT_EQ(v6->http.ToString(), "[fd00::7]:8000");
   EXPECT_EQ(v6->events, "tcp://[fd00::7]:5557");
+  const Status unknown = FleetDnsConfig::Parse("llm:1,colour=red").status();
+  EXPECT_THAT(unknown.ToString(), HasSubstr("replica \"{host}_1\": unknown field"));
   for (const char* wrong : {"", "llm", "llm:0", "llm:1,", "llm:1,colour=red", "llm:1,http=a:1"}) {
     const bool ok = FleetDnsConfig::Parse(wrong).ok();
     EXPECT_EQ(ok, std::string_view(wrong) == "llm:1,") << wrong;

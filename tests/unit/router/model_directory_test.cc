@@ -53,7 +53,7 @@ TEST_F(Directory, AModelGoesToWhoListsItAndToWhomNothingIsKnownOf) {
   EXPECT_THAT(Takers("a"), ElementsAre(0, 1, 3));
   Set(3, Listing({"e"}));
   EXPECT_THAT(Takers("c"), ElementsAre(4));
-  directory.Remove(Numbers{0, 1});
+  directory.Remove(Numbers{0, 1}, TimePoint());
   EXPECT_THAT(Takers("a"), ElementsAre(4)) << "nobody lists it any more";
   EXPECT_FALSE(directory.Lists("a"));
   EXPECT_THAT(Takers("b"), ElementsAre(2));
@@ -68,6 +68,41 @@ TEST_F(Directory, WhoWasNotAskedYetIsTheLastResort) {
   EXPECT_TRUE(directory.MayTake(1, "a"));
   EXPECT_FALSE(directory.MayTake(0, "b"));
   EXPECT_TRUE(directory.MayTake(0, ""));
+}
+
+TEST_F(Directory, WhoDeclaresModelsMayHaveAdaptersOfThemThatNobodyKnowsYet) {
+  Set(0, Listing({"a"}));
+  Set(1, Listing({"b"}, TakesMore::kNotAsked));
+  EXPECT_THAT(Takers("b"), ElementsAre(1));
+  EXPECT_THAT(Takers("law"), ElementsAre(1));
+  EXPECT_THAT(Takers("a", MemberSet().set(1)), ElementsAre(0)) << "that one is no adapter";
+  EXPECT_TRUE(directory.MayTake(1, "law"));
+  EXPECT_FALSE(directory.MayTake(1, "a"));
+  Set(1, Listing({"b"}));
+  EXPECT_THAT(Takers("law"), ElementsAre());
+}
+
+// A DNS answer or a fleet file may leave a replica out for a moment.
+TEST_F(Directory, NamesOfWhoLeftAreRememberedForAWhile) {
+  const TimePoint now = TimePoint() + seconds(1000);
+  Set(0, Listing({"a", "b"}));
+  Set(1, Listing({"b"}));
+  Set(2, Listing({"old"}));
+  Set(2, Listing({"new"}));
+  directory.Remove(Numbers{0}, now);
+  EXPECT_TRUE(directory.ListedLately("a", now + seconds(200)));
+  EXPECT_FALSE(directory.ListedLately("a", now + seconds(301)));
+  EXPECT_FALSE(directory.ListedLately("b", now)) << "it is listed";
+  EXPECT_FALSE(directory.ListedLately("old", now)) << "its engine does not serve it any more";
+  EXPECT_FALSE(directory.Lists("a"));
+  for (int i = 0; i < 5; ++i) {
+    std::vector<std::string> names;
+    for (int k = 0; k < 1000; ++k) names.push_back(std::to_string(i * 1000 + k));
+    Set(3, Listing(names));
+    directory.Remove(Numbers{3}, now);
+  }
+  EXPECT_FALSE(directory.ListedLately("a", now)) << "the oldest goes first";
+  EXPECT_TRUE(directory.ListedLately("4999", now));
 }
 
 TEST_F(Directory, KnowsAdaptersAndWhatEnginesSayOfThem) {

@@ -25,7 +25,7 @@ inline bool AwaitModels(const RouterFixture& router,
   return http::Eventually([&] {
     const StatusReport status = router.Status();
     return std::equal(models.begin(), models.end(), status.replicas.begin(), status.replicas.end(),
-                      [](const auto& names, const auto& r) { return names == r.models; });
+                      [](const auto& names, const auto& r) { return names == *r.models; });
   });
 }
 

@@ -10,6 +10,7 @@ namespace ember::router {
 namespace {
 
 using http::Eventually;
+using http::TestSocket;
 using http::WireMessage;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -151,6 +152,58 @@ TEST_F(Models, AReplicaThatComesBackIsAskedAtOnce) {
   EXPECT_THAT(Served(router, "a", 1), ElementsAre(Pair("404", 1)));
 }
 
+TEST_F(Models, AReplicaThatCouldNotBeAskedIsAskedAgainWithItsNextProbe) {
+  std::atomic<int> failures{3};
+  FakeReplica late([&](TestSocket& peer, const WireMessage& request) {
+    const bool fails = request.head.starts_with("GET /v1/models ") && failures-- > 0;
+    peer.Send(JsonReply(fails ? 500 : 200, R"({"data":[{"id":"a"}]})"));
+  });
+  FakeReplica never(Answering(JsonReply(500, "{}")));
+  RouterFixture router({late.origin(), never.origin(), one.origin()}, [](ServiceOptions& o) {
+    Declaring({{}, {}, {"z"}})(o);
+    o.models_interval = seconds(3600);
+    o.health.probe_interval = milliseconds(10);
+  });
+  ASSERT_TRUE(AwaitModels(router, {{"a"}, {}, {"z"}}));
+  EXPECT_TRUE(Eventually([&] { return Served(router, "z", 2).size() == 2; }))
+      << "who never tells is taken to serve anything after a while";
+}
+
+TEST_F(Models, ANameWhoseOnlyReplicaLeftForAMomentIs503) {
+  RouterFixture router({one.origin(), two.origin()}, [](ServiceOptions& o) {
+    Declaring({{"a"}, {"b"}})(o);
+    o.admin.on_door = true;
+    o.admin.token = "t";
+  });
+  ASSERT_EQ(router
+                .Ask("DELETE /admin/replicas/r1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "
+                     "t\r\n\r\n")
+                .status(),
+            200);
+  const WireMessage away = router.Ask(Post(Body("a")));
+  EXPECT_EQ(away.status(), 503);
+  EXPECT_NE(away.Field("Retry-After"), "");
+  EXPECT_EQ(router.Ask(Post(Body("c"))).status(), 404);
+}
+
+// Whoever may serve it is known, though nobody is usable.
+TEST_F(Models, AModelThatNobodyMayServeIs404AlsoBeforeAnybodyIsUp) {
+  one.SetHealth(500);
+  const auto ask = [&](const std::string& model, const RouterFixture::Adjust& adjust) {
+    RouterFixture router({one.origin()}, adjust, 0);
+    EXPECT_TRUE(Eventually([&] { return one.probes() > 0; }));
+    return router.Ask(Post(Body(model))).status();
+  };
+  EXPECT_EQ(ask("x", Declaring({{"a"}})), 404);
+  EXPECT_EQ(ask("a", Declaring({{"a"}})), 503);
+  const auto asking = [](ServiceOptions& o) {
+    Declaring({{"a"}})(o);
+    AskingForModels(o);
+  };
+  EXPECT_EQ(ask("x", asking), 503) << "it may turn out to be an adapter of a";
+  EXPECT_EQ(ask("x", AskingForModels), 503);
+}
+
 // llama.cpp's server and SGLang serve whatever name is asked for.
 TEST_F(Models, AnEngineThatAnswersToAnyNameIsSentWhatNobodyLists) {
   one.SetModelsText(R"({"data":[{"id":"x.gguf","owned_by":"llamacpp"}]})");
@@ -214,6 +267,32 @@ TEST_F(Models, TheListIsOfAllThatTheFleetServes) {
   EXPECT_EQ(router.Ask("GET /v1/models HTTP/1.1\r\nHost: a\r\nx-ember-pin: r3\r\n\r\n").body, "{}")
       << "one replica's own";
   EXPECT_GT(three.requests(), asked);
+}
+
+TEST_F(Models, AboutANameThatNobodyListsWhoMayServeItIsAsked) {
+  RouterFixture router({one.origin(), two.origin()}, [](ServiceOptions& o) {
+    Declaring({{"a"}})(o);
+    AskingForModels(o);  // r2 lists none
+  });
+  ASSERT_TRUE(Eventually([&] { return two.requests() > 1; }));
+  EXPECT_THAT(router.Page("/v1/models/a"), HasSubstr(R"("id":"a")"));
+  const WireMessage reply = router.Ask(Get("/v1/models/org/x"));
+  EXPECT_EQ(reply.status(), 200);
+  EXPECT_EQ(reply.Field("x-ember-replica"), "r2");
+}
+
+TEST_F(Models, AreToldOfEachRankAndKeptOnce) {
+  RouterFixture router(
+      {one.origin()},
+      [](ServiceOptions& o) {
+        Declaring({{"a", "b"}})(o);
+        o.replicas[0].ranks = 2;
+      },
+      2);
+  const StatusReport status = router.Status();
+  ASSERT_EQ(status.replicas.size(), 2u);
+  EXPECT_THAT(*status.replicas[1].models, ElementsAre("a", "b"));
+  EXPECT_EQ(status.replicas[0].models, status.replicas[1].models);
 }
 
 TEST_F(Models, StatusAdminAndExplainSayWhoServesWhat) {
