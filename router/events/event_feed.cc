@@ -44,8 +44,10 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
   metrics_.stored.Add();
   metrics_.blocks_stored.Add(event.keys.size());
   if (event.tokens.empty()) return StoreNamed(*holder, event);
-  if (!event.adapter.empty() && adapters_.size() < kMaxAdapters) adapters_.insert(event.adapter);
   Source& from = sources_.at(source);
+  if (!event.adapter.empty() && adapters_.size() < kMaxAdapters) {
+    adapters_.emplace(from.replica.model, event.adapter);
+  }
   Holder& state = holders_.at(*holder);
   const uint32_t size_before = state.layout.BlockSizeOf(event.group);
   switch (state.layout.Learn(event)) {
@@ -211,16 +213,18 @@ std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt, const Ho
   return found;
 }
 
-const std::string& EventFeed::AdapterOf(const TokenizedPrompt& prompt) const {
+const std::string& EventFeed::AdapterOf(const std::string& model,
+                                        const TokenizedPrompt& prompt) const {
   // Engines serve an adapter under its name as the model. Where nobody says that it is one, it is
-  // when events have told of it.
-  return prompt.adapter.empty() && adapters_.contains(prompt.model) ? prompt.model : prompt.adapter;
+  // when events of such a replica have told of it: another model may have the name for its own.
+  const bool told = prompt.adapter.empty() && adapters_.contains({model, prompt.model});
+  return told ? prompt.model : prompt.adapter;
 }
 
 const BlockChain& EventFeed::ChainIn(const std::string& model, const TokenizedPrompt& prompt,
                                      uint32_t group, uint32_t block_size) {
   return prompt.ChainIn(spaces_.Of({.model = model,
-                                    .adapter = AdapterOf(prompt),
+                                    .adapter = AdapterOf(model, prompt),
                                     .salt = prompt.salt,
                                     .group = group,
                                     .block_size = block_size}));

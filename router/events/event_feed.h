@@ -114,8 +114,8 @@ class EventFeed final : public EventListener {
   std::vector<BlockHash> NamesOf(const Source& source, HolderId holder, const KvStored& event);
   // Blocks that were told before, in another tier, with their tokens.
   void StoreNamed(HolderId holder, const KvStored& event);
-  // Of what the prompt asks for; empty: it is a base model.
-  const std::string& AdapterOf(const TokenizedPrompt& prompt) const;
+  // Of what the prompt asks for among replicas of that base model; empty: it is the model itself.
+  const std::string& AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const;
   const BlockChain& ChainIn(const std::string& model, const TokenizedPrompt& prompt, uint32_t group,
                             uint32_t block_size);
   void SortIntoKinds();
@@ -127,7 +127,8 @@ class EventFeed final : public EventListener {
   EventKeySpaces spaces_;
   std::map<EventSourceId, Source> sources_;
   std::map<HolderId, Holder> holders_;
-  std::set<std::string, std::less<>> adapters_;  // that events told of; bounded
+  // That events told of, by the base model of who told; bounded.
+  std::set<std::pair<std::string, std::string>> adapters_;
   std::vector<Kind> kinds_;
   bool kinds_stale_ = false;
 };

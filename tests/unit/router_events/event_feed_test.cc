@@ -17,9 +17,10 @@ class EventFeedTest : public ::testing::Test {
   static constexpr EventSourceId kOther = 2;
 
   // A source of a replica of `ranks` ranks; its holders.
-  std::vector<HolderId> Add(EventSourceId source, uint32_t ranks = 1, uint32_t first_rank = 0) {
+  std::vector<HolderId> Add(EventSourceId source, uint32_t ranks = 1, uint32_t first_rank = 0,
+                            const std::string& model = "m") {
     EventReplica replica{
-        .id = "r", .model = "m", .has_ranks = ranks > 1, .first_rank = first_rank, .holders = {}};
+        .id = "r", .model = model, .has_ranks = ranks > 1, .first_rank = first_rank, .holders = {}};
     for (uint32_t i = 0; i < ranks; ++i) {
       replica.holders.push_back(index_.AddHolder(HolderKind::kReplica));
     }
@@ -254,6 +255,20 @@ TEST_F(EventFeedTest, AModelThatEventsTellOfAsAnAdapterIsOne) {
   EXPECT_EQ(tokens_for("m"), 8u);
   EXPECT_EQ(tokens_for("medicine", "medicine"), 0u) << "known to be one, and not told of yet";
   EXPECT_TRUE(feed_.ChainsOf(holder, TokenizedPrompt()).empty());
+}
+
+TEST_F(EventFeedTest, AnAdaptersNameIsAnotherModelsOwn) {
+  const Tokens tokens = PromptOf(1, 8);
+  Add(kSource);
+  const HolderId other = Add(kOther, 1, 0, "law").front();
+  Tell(kSource, EngineModel({.adapter = "law"}).Store(PromptOf(2, 8)));
+  Tell(kOther, EngineModel().Store(tokens));
+  TokenizedPrompt prompt;
+  prompt.tokens = tokens;
+  prompt.model = "law";
+  const auto found = feed_.Match(prompt, EventFeed::Holders().set(other));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].device_tokens, 8u);
 }
 
 // B3: salts; and images never look like text.
