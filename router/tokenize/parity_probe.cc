@@ -67,11 +67,28 @@ void ParityProbe::OnRemoved(const Endpoint& endpoint) {
   if (watch == watches_.end()) return;
   watch->second->Cancel();
   watches_.erase(watch);
+  Forget(endpoint.config.id, {});
+}
+
+void ParityProbe::OnModelsChanged(const Endpoint& endpoint) {
+  std::set<LoadedModel*> served;
+  for (const std::string& model : ModelsOf(endpoint)) served.insert(local_.models().Find(model));
+  Forget(endpoint.config.id, served);
+}
+
+void ParityProbe::Forget(const std::string& replica, const std::set<LoadedModel*>& but) {
   for (auto& [model, replicas] : differing_) {
-    if (replicas.erase(endpoint.config.id) != 0 && replicas.empty()) {
-      model->trusted = true;
-    }
+    if (but.contains(model) || replicas.erase(replica) == 0 || !replicas.empty()) continue;
+    model->trusted = true;
   }
+}
+
+std::vector<std::string> ParityProbe::ModelsOf(const Endpoint& endpoint) const {
+  std::vector<std::string> models;
+  for (const ServedModel& m : replicas_.models().ListOf(endpoint.members.front()).models) {
+    if (m.base.empty()) models.push_back(m.name);
+  }
+  return models;
 }
 
 asio::awaitable<void> ParityProbe::Watch(std::shared_ptr<Endpoint> endpoint, Stop stop) {
@@ -87,15 +104,13 @@ asio::awaitable<void> ParityProbe::Watch(std::shared_ptr<Endpoint> endpoint, Sto
 
 asio::awaitable<std::optional<bool>> ParityProbe::Compare(const Endpoint& endpoint, Stop stop) {
   const ReplicaConfig& replica = endpoint.config;
-  std::vector<std::string> models;
-  for (const ServedModel& m : replicas_.models().ListOf(endpoint.members.front()).models) {
-    if (m.base.empty()) models.push_back(m.name);  // adapters have their base's tokens
-  }
   std::optional<bool> all;
-  for (const std::string& model : models) {
+  for (const std::string& model : ModelsOf(endpoint)) {
     if (local_.models().Find(model) == nullptr) continue;
     const std::optional<bool> equal = co_await CompareModel(replica, model, stop);
     if (!equal || stop->cancelled()) continue;
+    const std::vector<std::string> served = ModelsOf(endpoint);
+    if (std::find(served.begin(), served.end(), model) == served.end()) continue;
     Judge(replica.id, model, *equal);
     all = all.value_or(true) && *equal;
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "client/http/loop.h"
 #include "router/fleet/replica_set.h"
@@ -31,6 +32,7 @@ class ParityProbe final : public ReplicaListener {
 
   void OnAdded(const Endpoint& endpoint) override;
   void OnRemoved(const Endpoint& endpoint) override;
+  void OnModelsChanged(const Endpoint& endpoint) override;
 
  private:
   using Stop = std::shared_ptr<http::Cancellation>;
@@ -39,6 +41,10 @@ class ParityProbe final : public ReplicaListener {
   boost::asio::awaitable<std::optional<bool>> Compare(const Endpoint& endpoint, Stop stop);
   boost::asio::awaitable<std::optional<bool>> CompareModel(const ReplicaConfig& replica,
                                                            const std::string& model, Stop stop);
+  // What was found at the replica, but for these.
+  void Forget(const std::string& replica, const std::set<LoadedModel*>& but);
+  // Those that it serves, but for adapters, which have their base's tokens.
+  std::vector<std::string> ModelsOf(const Endpoint& endpoint) const;
   void Judge(const std::string& replica, const std::string& model, bool equal);
 
   http::HttpLoop& loop_;
@@ -49,7 +55,7 @@ class ParityProbe final : public ReplicaListener {
   Counter& equal_;
   Counter& different_;
   std::map<const Endpoint*, Stop> watches_;
-  // By tokenizer (the name in the registry): the replicas whose tokens differ.
+  // By tokenizer: the replicas whose tokens differ.
   std::map<LoadedModel*, std::set<std::string>> differing_;
 };
 

@@ -156,5 +156,15 @@ TEST_F(ParityProbeTest, TrustGoesWithTheFirstDifferenceAndComesBack) {
   EXPECT_TRUE(Eventually([this] { return Trusted(); }));
 }
 
+TEST_F(ParityProbeTest, AReplicaThatDoesNotServeTheModelAnyMoreIsNoWitness) {
+  wrong_.store(true);
+  ASSERT_TRUE(Eventually([this] { return !Trusted(); }));
+  OnLoop([this] {
+    replicas_.ApplyModels(*replicas_.Find("r1"),
+                          std::optional(ModelList{.models = {{.name = "other"}}}));
+  });
+  EXPECT_TRUE(Trusted());
+}
+
 }  // namespace
 }  // namespace ember::router
