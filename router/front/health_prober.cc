@@ -1,10 +1,25 @@
 #include "router/front/health_prober.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
+
+#include "router/fleet/join_watch.h"
 
 namespace ember::router {
 
 namespace asio = boost::asio;
+
+namespace {
+
+constexpr std::string_view kSilent = "connection closed without an answer";
+
+const char* HintFor(int status) {
+  if (status == 401 || status == 403) return "; does it want a key (key=)?";
+  return status == 404 ? "; see --health-path" : "";
+}
+
+}  // namespace
 
 void HealthProber::OnAdded(const Endpoint& endpoint) {
   auto stop = std::make_shared<http::Cancellation>();
@@ -19,12 +34,17 @@ void HealthProber::OnRemoved(const Endpoint& endpoint) {
 }
 
 asio::awaitable<void> HealthProber::Probe(std::shared_ptr<Endpoint> endpoint, Stop stop) {
+  JoinWatch joining(SteadyClock().Now());
   for (;;) {
     const Status status = co_await Ask(*endpoint, *stop);
     if (stop->cancelled()) co_return;
     // Without a descriptor of our own nothing is learned of the replica.
     if (status.code() != StatusCode::kBusy) {
-      replicas_.ApplyProbe(*endpoint, status, SteadyClock().Now());
+      const TimePoint now = SteadyClock().Now();
+      replicas_.ApplyProbe(*endpoint, status, now);
+      if (const auto news = joining.Due(endpoint->health, now)) {
+        spdlog::warn("replica {} {}", endpoint->config.id, *news);
+      }
     }
     if (!(co_await http::SleepFor(endpoint->health.probe_delay(), stop.get())).ok()) co_return;
   }
@@ -42,9 +62,15 @@ asio::awaitable<Status> HealthProber::Ask(const Endpoint& endpoint, http::Cancel
     request.headers.Add("Authorization", "Bearer " + endpoint.config.key);
   }
   const auto reply = co_await pool_.Call(endpoint.config.http, std::move(request), options);
-  if (!reply.ok()) co_return reply.status();
+  if (!reply.ok()) {
+    // As servers of TLS do that are asked in plain text.
+    const bool silent = !endpoint.config.http.https && reply.status().message().ends_with(kSilent);
+    if (!silent) co_return reply.status();
+    co_return UnavailableError(std::string(reply.status().message()) + "; is it https?");
+  }
   if (reply->status != 200) {
-    co_return UnavailableError(options_.path + " said " + std::to_string(reply->status));
+    co_return UnavailableError(options_.path + " said " + std::to_string(reply->status) +
+                               HintFor(reply->status));
   }
   co_return OkStatus();
 }

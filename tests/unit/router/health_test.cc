@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "router/fleet/join_watch.h"
+
 namespace ember::router {
 namespace {
 
@@ -131,6 +133,27 @@ TEST_F(HealthTest, TheAgentsOwnReportCountsOnlyWhileItIsConnected) {
   EXPECT_EQ(h.ejection(), Ejection::kAgent);
   h.OnAgentLost();
   EXPECT_TRUE(h.usable());
+}
+
+// The log shall say what keeps a replica away, once.
+TEST(JoinWatch, SaysWhyAReplicaIsNotUpAfterAWhileAndAgainWhenTheReasonChanges) {
+  const TimePoint start = TimePoint() + seconds(100);
+  Health health;
+  JoinWatch watch(start);
+  const auto at = [&](int s, const char* why) {
+    health.OnProbe(UnavailableError(why), start + seconds(s));
+    return watch.Due(health, start + seconds(s)).value_or("");
+  };
+  EXPECT_EQ(watch.Due(health, start + seconds(9)), std::nullopt) << "nothing is known yet";
+  EXPECT_EQ(at(4, "refused"), "") << "it may just have been started";
+  EXPECT_EQ(at(5, "refused"), "is not up after 5 s: probe: unavailable: refused");
+  EXPECT_EQ(at(60, "refused"), "");
+  EXPECT_EQ(at(61, "/health said 401"),
+            "is not up after 61 s: probe: unavailable: /health said 401");
+  EXPECT_EQ(at(62, "refused"), "") << "not with each probe";
+  EXPECT_NE(at(92, "refused"), "");
+  health.OnProbe(OkStatus(), start + seconds(200));
+  EXPECT_EQ(watch.Due(health, start + seconds(200)), std::nullopt);
 }
 
 }  // namespace

@@ -1,0 +1,83 @@
+// What a running fleet is told anew without losing what is known of it, and why a replica is not
+// up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/router/router_fixture.h"
+#include "tests/unit/support/temp_folder.h"
+
+namespace ember::router {
+namespace {
+
+using http::Eventually;
+using http::TestSocket;
+using testing::HasSubstr;
+using testing::Not;
+
+class TunedFleet : public testing::Test {
+ protected:
+  ~TunedFleet() override { std::filesystem::remove_all(folder); }
+  // The file's one replica, with these fields.
+  void Write(const FakeReplica& replica, const std::string& fields) const {
+    std::ofstream(folder + "/new") << "a http=" << replica.origin().ToString() << " " << fields;
+    std::filesystem::rename(folder + "/new", folder + "/fleet");
+  }
+  const std::string folder = MakeTempFolder();
+};
+
+TEST_F(TunedFleet, AnotherWeightLimitOrKeyForgetsNothing) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  Write(replica, "weight=1");
+  RouterFixture router({}, [this](ServiceOptions& o) {
+    o.fleet_file = folder + "/fleet";
+    o.fleet_file_interval = milliseconds(10);
+    o.health.probe_interval = milliseconds(10);
+    o.router.default_policy = FindPolicy("cache_aware");
+  });
+  ASSERT_TRUE(router.AwaitUsable(1));
+  const std::string body =
+      R"({"messages":[{"role":"user","content":")" + std::string(4000, 'x') + "\"}]}";
+  ASSERT_EQ(router.Ask(Post(body)).status(), 200);
+  const uint64_t held = router.Status().replicas[0].held.any;
+  ASSERT_GT(held, 0u);
+  Write(replica, "weight=3 max_concurrency=7 key=s3cret");
+  ASSERT_TRUE(
+      Eventually([&] { return replica.Probe().Field("Authorization") == "Bearer s3cret"; }));
+  const ReplicaReport told = router.Status().replicas[0];
+  EXPECT_EQ(told.state, "up");
+  EXPECT_EQ(told.held.any, held);
+  EXPECT_EQ(told.totals.requests, 1u);
+  ASSERT_EQ(router.Ask(Post(body)).status(), 200);
+  EXPECT_THAT(router.Page("/admin/explain?n=1"), Not(HasSubstr("\"device_tokens\":0,")));
+}
+
+std::string WhyNot(const RouterFixture& router) {
+  std::string why;
+  EXPECT_TRUE(Eventually([&] {
+    why = router.Status().replicas[0].why_unhealthy;
+    return why.starts_with("probe: ");
+  }));
+  return why;
+}
+
+TEST_F(TunedFleet, AReplicaThatIsNotUpSaysWhatMayBeWrong) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  for (const auto& [status, hint] : {std::pair(401, "key="), {404, "--health-path"}}) {
+    replica.SetHealth(status);
+    RouterFixture router({replica.origin()}, nullptr, 0);
+    EXPECT_THAT(WhyNot(router), HasSubstr(hint));
+  }
+  // A server of TLS that is asked in plain text.
+  http::FakeUpstream silent([](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Close();
+  });
+  RouterFixture router({silent.origin()}, nullptr, 0);
+  EXPECT_THAT(WhyNot(router), HasSubstr("is it https?"));
+}
+
+}  // namespace
+}  // namespace ember::router
