@@ -10,6 +10,8 @@
 namespace ember::router {
 namespace {
 
+constexpr int kMaxStreams = 100;  // of a connection, at a time
+
 void Fill(const ReplicaReport& r, rpc::ReplicaStatus* out) {
   out->set_id(r.id);
   out->set_http_address(r.http_address);
@@ -73,6 +75,8 @@ Result<std::unique_ptr<StatusService>> StatusService::Listen(const http::Origin&
   grpc::ServerBuilder builder;
   // Without this, a second server on the same port would get half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Streams that are opened and reset at once take memory until they are served: few at a time.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(), &impl->port);
   builder.RegisterService(&impl->rpc);
   impl->server = builder.BuildAndStart();

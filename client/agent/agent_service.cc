@@ -9,6 +9,7 @@ namespace ember::agent {
 namespace {
 constexpr size_t kMaxChainBlocks = 1u << 16;
 constexpr int kMaxMessageBytes = 64 << 20;
+constexpr int kMaxStreams = 100;  // of a connection, at a time
 constexpr Duration kLookForCancel = milliseconds(100);
 
 template <typename Blocks>
@@ -179,6 +180,8 @@ Result<std::unique_ptr<AgentServer>> AgentServer::Listen(const http::Origin& add
   auto impl = std::make_unique<Impl>(replica_id, agent);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Streams that are opened and reset at once take memory until they are served: few at a time.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(), &impl->port);
   builder.RegisterService(&impl->service);

@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kServiceNames[] = {"", "ember.rpc.StoreControl", "ember.rpc.StoreData"};
 constexpr int kMaxMessageBytes = 2 << 20;  // a chunk of 1 MiB, or a batch of names
 constexpr int kMaxThreads = 96;            // feed readers, data calls, and then some
+constexpr int kMaxStreams = 256;           // of a connection, at a time
 constexpr int kKeepaliveMs = 20'000;       // a peer that answers no ping for so long is gone
 constexpr int kClientPingMs = 5'000;       // how often clients may ping
 
@@ -53,6 +54,8 @@ Result<std::unique_ptr<ControlService>> ControlService::Start(const io::Endpoint
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs / 2);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientPingMs);
+  // Streams that are opened and reset at once take memory until they are served: few at a time.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   grpc::ResourceQuota quota("ember-store");
   quota.SetMaxThreads(kMaxThreads);
