@@ -10,8 +10,9 @@ EngineNames::EngineNames(BlockNodes& nodes, const HolderSets& sets, MemoryBudget
       sets_(sets),
       budget_(budget),
       mix_(seed),
-      by_key_({&nodes, mix_}, nodes.max_nodes(), budget, nullptr),
-      by_life_({&entries_, mix_}, budget.max() / 4 / sizeof(Entry), budget, nullptr) {}
+      by_key_({&nodes, mix_}, nodes.max_nodes(), budget, TableMemory::kBlocks, nullptr),
+      by_life_({&entries_, mix_}, budget.max() / 4 / sizeof(Entry), budget, TableMemory::kRest,
+               nullptr) {}
 
 uint32_t EngineNames::Find(LifeId life, uint64_t key) const {
   if (used_ > 0) {

@@ -19,7 +19,7 @@ HeldBlocks::HeldBlocks(size_t max_bytes, uint64_t seed)
       mix_(seed),
       nodes_(max_bytes),
       sets_(budget_, seed + 1),
-      by_hash_({&nodes_, mix_}, nodes_.max_nodes(), budget_, &epochs_),
+      by_hash_({&nodes_, mix_}, nodes_.max_nodes(), budget_, TableMemory::kBlocks, &epochs_),
       names_(nodes_, sets_, budget_, seed + 2),
       sample_state_(seed) {
   EMBER_CHECK(budget_.TakeForTables(sizeof(*this) + nodes_.bytes() + sets_.bytes() +

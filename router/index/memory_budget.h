@@ -32,7 +32,7 @@ class MemoryBudget {
     return true;
   }
   bool TakeForRest(size_t bytes) {
-    if (used_ + bytes > max_ || rest_ + bytes > max_ / 4) return false;
+    if (used_ + bytes + free_for_presumed() > max_ || rest_ + bytes > max_ / 4) return false;
     used_ += bytes;
     rest_ += bytes;
     return true;

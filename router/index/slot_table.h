@@ -29,6 +29,9 @@ namespace ember::router {
 
 inline constexpr uint32_t kMaxTableItems = 1u << 26;
 
+// Whose share of the budget a table's parts come from: that of the blocks, or of all else.
+enum class TableMemory : uint8_t { kBlocks, kRest };
+
 template <typename Items>
 class SlotTable {
  public:
@@ -40,9 +43,11 @@ class SlotTable {
   };
 
   // `epochs`: null when nobody but the writer reads. `max_items` decides the number of parts.
-  SlotTable(Items items, size_t max_items, MemoryBudget& budget, ReaderEpochs* epochs)
+  SlotTable(Items items, size_t max_items, MemoryBudget& budget, TableMemory memory,
+            ReaderEpochs* epochs)
       : items_(items),
         budget_(budget),
+        memory_(memory),
         epochs_(epochs),
         part_count_(static_cast<uint32_t>(max_items / kItemsPerPart + 1)),
         parts_(std::make_unique<std::atomic<uintptr_t>[]>(part_count_)),
@@ -206,7 +211,9 @@ class SlotTable {
       size += kSizeStep;
     }
     const size_t bytes = kLines[size] * kLineBytes;
-    if (!budget_.TakeForTables(bytes)) return false;
+    const bool taken =
+        memory_ == TableMemory::kBlocks ? budget_.TakeForTables(bytes) : budget_.TakeForRest(bytes);
+    if (!taken) return false;
     part_bytes_ += bytes;
     auto* slots = static_cast<Slot*>(::operator new(bytes, std::align_val_t(kLineBytes)));
     for (size_t i = 0; i < bytes / sizeof(Slot); ++i) new (slots + i) Slot(kEmpty);
@@ -245,12 +252,17 @@ class SlotTable {
     if (part == 0) return;
     const size_t bytes = LineCount(part) * kLineBytes;
     ::operator delete(SlotsAt(part), std::align_val_t(kLineBytes));
-    budget_.GiveBackTables(bytes);
+    if (memory_ == TableMemory::kBlocks) {
+      budget_.GiveBackTables(bytes);
+    } else {
+      budget_.GiveBackRest(bytes);
+    }
     part_bytes_ -= bytes;
   }
 
   const Items items_;
   MemoryBudget& budget_;
+  const TableMemory memory_;
   ReaderEpochs* const epochs_;
   const uint32_t part_count_;
   const std::unique_ptr<std::atomic<uintptr_t>[]> parts_;

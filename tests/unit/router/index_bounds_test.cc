@@ -82,7 +82,7 @@ TEST(SlotTable, WithoutMemoryThereIsNeitherAnItemNorAPlace) {
     void Fetch(uint32_t) const {}
   };
   MemoryBudget budget(16);
-  SlotTable<Numbers> table({}, 100, budget, nullptr);
+  SlotTable<Numbers> table({}, 100, budget, TableMemory::kBlocks, nullptr);
   EXPECT_FALSE(table.Prepare(5));
   const auto place = table.Locate(5, [](uint32_t) { return true; });
   EXPECT_EQ(place.item, 0u);

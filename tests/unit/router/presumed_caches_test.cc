@@ -168,5 +168,24 @@ TEST(PresumedCachesBounds, TheIndexsCapHoldsAtEveryMomentAndEachReplicaHasAShare
   }
 }
 
+// What engines of many dialects call the same blocks may take all that is left, but for this.
+TEST(PresumedCachesBounds, ASixteenthIsLeftByTheNamesOfEngines) {
+  PrefixIndex index(kSmallIndex);
+  PresumedCaches caches(index, 3);
+  AddReplicas(index, 12);
+  for (uint64_t n = 0; n < 300; ++n) StoreChain(index, 1, NumberedChain(n, 100));
+  EXPECT_GT(index.evictions(), 0u) << "memory is out";
+  for (uint64_t n = 270; n < 300; ++n) {
+    for (HolderId h = 2; h < 12; ++h) {
+      StoreChain(index, h, NumberedChain(n, 100), HolderTier::kDevice, h);
+    }
+  }
+  EXPECT_GT(index.refusals(), 0u) << "even for names";
+  const BlockChain chain = ChainOf(1, 700);
+  caches.Add(0, chain, 0, 0);
+  EXPECT_EQ(caches.blocks(0), 700u);
+  EXPECT_LE(index.bytes(), kSmallIndex.max_bytes);
+}
+
 }  // namespace
 }  // namespace ember::router
