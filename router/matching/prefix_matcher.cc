@@ -86,7 +86,9 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
   for (size_t i = 0; i < candidates->size(); ++i) {
     Candidate& c = candidates->at(i);
     ReplicaSet::Member& member = replicas_.at(c.number);
-    const bool by_events = NamingOf(member, prompt) == Naming::kEvents;
+    const Naming naming = NamingOf(member, prompt);
+    const bool by_events = naming == Naming::kEvents;
+    c.match.store_tokens = 0;  // unless the stores use its names
     // What was presumed under our own names would stay for ever: no event takes it away.
     if (by_events) presumed_.Clear(member.holder);
     if (member.holder < kMaxHolders) {
@@ -98,11 +100,10 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
     if (by_events) continue;
     const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
     chain_of[i] = &chain;
-    if (NamingOf(member, prompt) == Naming::kAgent) c.match.store_tokens = 0;
     const bool known = std::any_of(spaces.begin(), spaces.end(),
                                    [&](const Space& s) { return s.chain == &chain; });
     if (known || chain.empty()) continue;
-    const bool agent = NamingOf(member, prompt) == Naming::kAgent;
+    const bool agent = naming == Naming::kAgent;
     spaces.push_back(
         {&chain, agent ? member.agent_space->tokens_per_block : kOurTokensPerBlock, agent});
   }

@@ -145,6 +145,22 @@ TEST_F(PrefixMatcherTest, AFleetOfBothKindsIsMatchedInBothNamings) {
   EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{320, 640}));
 }
 
+// What the stores hold under one agent's names helps nobody who names blocks otherwise.
+TEST_F(PrefixMatcherTest, OnlyWhoseNamesTheStoresUseIsCreditedWithWhatTheyHold) {
+  const TokenizedPrompt prompt = Prompt(0, 640);
+  GiveAgent(0, RootOf({.engine = "x"}), prompt);
+  Held(prompt);
+  EXPECT_EQ(input.store_tokens, 640u);
+  EXPECT_EQ(Stored(), (Tokens{640, 0})) << "the other one has no agent";
+  GiveAgent(1, RootOf({.engine = "y"}), Prompt(9000, 640));
+  Held(prompt);
+  EXPECT_EQ(Stored(), (Tokens{640, 0})) << "or an agent of another namespace";
+  TokenizedPrompt adapted = prompt;
+  adapted.adapter = "lora";
+  Held(adapted);
+  EXPECT_EQ(Stored(), (Tokens{0, 0}));
+}
+
 // A fleet that is upgraded half: equal tokens, and neither memory nor store in common.
 TEST_F(PrefixMatcherTest, AnotherFormatLayoutOrShardSharesNothing) {  // B5, B8, B9, B10
   const KvNamespace base{.engine = "vllm"};
