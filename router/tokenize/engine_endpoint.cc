@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "client/http/json_writer.h"
@@ -67,17 +68,21 @@ asio::awaitable<Result<std::vector<TokenId>>> EngineEndpoint::Tokenize(const Rep
   if (api != PromptApi::kChat && api != PromptApi::kCompletion) {
     co_return InvalidError("engines tokenize chats and completions only");
   }
+  const TimePoint end = SteadyClock().Now() + deadline;
+  const auto left = [end] {
+    return std::max<Duration>(end - SteadyClock().Now(), milliseconds(1));
+  };
   auto reply = co_await Ask(replica, "/tokenize", body, deadline, stop);
   if (!reply.ok() && reply.status().code() != StatusCode::kInvalid) co_return reply.status();
   std::vector<TokenId> tokens;
   if (reply.ok()) tokens = TokensIn(*reply);
   if (!tokens.empty()) co_return tokens;
   if (api != PromptApi::kChat) co_return InvalidError("/tokenize gives no tokens");
-  auto applied = co_await Ask(replica, "/apply-template", body, deadline, stop);
+  auto applied = co_await Ask(replica, "/apply-template", body, left(), stop);
   if (!applied.ok()) co_return applied.status();
   const std::string text = "{\"content\":" + http::JsonString(TextIn(*applied, "prompt")) +
                            ",\"add_special\":true,\"parse_special\":true}";
-  reply = co_await Ask(replica, "/tokenize", text, deadline, stop);
+  reply = co_await Ask(replica, "/tokenize", text, left(), stop);
   if (!reply.ok()) co_return reply.status();
   tokens = TokensIn(*reply);
   if (tokens.empty()) co_return InvalidError("/tokenize gives no tokens");

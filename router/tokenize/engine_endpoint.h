@@ -22,7 +22,8 @@ class EngineEndpoint {
   explicit EngineEndpoint(http::UpstreamPool& pool, bool aside = false)
       : pool_(pool), aside_(aside) {}
 
-  // kInvalid: the engine has no such endpoint, or does not understand the body.
+  // kInvalid: the engine has no such endpoint, or does not understand the body. `deadline`: for all
+  // that must be asked.
   boost::asio::awaitable<Result<std::vector<TokenId>>> Tokenize(const ReplicaConfig& replica,
                                                                 PromptApi api,
                                                                 std::string_view body,

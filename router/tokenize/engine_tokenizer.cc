@@ -71,6 +71,10 @@ asio::awaitable<Result<TokenizedPrompt>> EngineTokenizer::Ask(std::string_view p
     auto answer = co_await agents_.Tokenize(best->number, path, body, deadline - Now());
     if (answer.ok()) {
       if (!replicas_.models().BaseOf(model).empty()) answer->adapter = model;
+      // Agents name blocks of their base model.
+      if (!answer->adapter.empty() && !answer->has_tokens()) {
+        co_return InvalidError("an adapter's prompt, without its tokens");
+      }
       answer->model = std::move(model);
       co_return answer;
     }

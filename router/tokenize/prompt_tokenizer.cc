@@ -52,12 +52,13 @@ Result<SharedPrompt> PromptTokenizer::Count(SharedPrompt prompt) {
   return prompt;
 }
 
-const ReplicaSet::Member* PromptTokenizer::WhomToAsk(std::string_view model) const {
+const ReplicaSet::Member* PromptTokenizer::WhomToAsk(std::string_view model, Asked whom) const {
   const ReplicaSet::Member* best = nullptr;
   const MemberSet takers = replicas_.TakersOf(model) & replicas_.usable();
   const TimePoint now = SteadyClock().Now();
   for (const ReplicaNumber n : replicas_.numbers()) {
     const ReplicaSet::Member& m = replicas_.at(n);
+    if (whom == Asked::kPublishers && m.config.events.empty()) continue;
     if (!takers.test(n) || (best != nullptr && m.under_way() >= best->under_way())) continue;
     const auto silence = silences_.find(m.config.id);
     if (silence == silences_.end() || silence->second.until <= now) best = &m;
@@ -82,7 +83,8 @@ SharedPrompt PromptTokenizer::ReadText(PromptApi api, std::string_view body) con
 }
 
 asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path,
-                                                           std::string_view body) {
+                                                           std::string_view body, Asked whom,
+                                                           TimePoint end) {
   const std::optional<PromptApi> api = PromptApiOf(path);
   // Engines tokenize nothing else.
   if (api != PromptApi::kChat && api != PromptApi::kCompletion) co_return nullptr;
@@ -94,10 +96,11 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
       !outline.ids.empty()) {
     co_return nullptr;
   }
-  const ReplicaSet::Member* const best = WhomToAsk(outline.model);
-  if (best == nullptr) co_return nullptr;
+  const ReplicaSet::Member* const best = WhomToAsk(outline.model, whom);
+  const Duration left = end - SteadyClock().Now();
+  if (best == nullptr || left <= Duration::zero()) co_return nullptr;
   const std::shared_ptr<const Endpoint> endpoint = best->endpoint;
-  auto tokens = co_await endpoint_.Tokenize(endpoint->config, *api, body, options_.engine.deadline);
+  auto tokens = co_await endpoint_.Tokenize(endpoint->config, *api, body, left);
   if (silences_.size() > kMaxReplicas) silences_.clear();
   Silence& silence = silences_[endpoint->config.id];
   silence.failures = tokens.ok() ? 0 : silence.failures + 1;
@@ -127,8 +130,10 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
   }
   bool asked_endpoint = !options_.endpoints;
   std::string in_process;  // why not
+  TimePoint end = SteadyClock().Now() + options_.engine.deadline;
   if (!local_.models().empty()) {
     LocalTokenizer::Answer answer = co_await local_.Tokenize(path, body);
+    end = SteadyClock().Now() + options_.engine.deadline;
     if (answer.prompt != nullptr) co_return Count(std::move(answer.prompt));
     by_reason_[static_cast<size_t>(answer.reason)]->Add();
     in_process = PromptReasonName(answer.reason);
@@ -137,14 +142,17 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
     }
     if (answer.reason == PromptReason::kDistrusted && !asked_endpoint) {
       asked_endpoint = true;
-      if (SharedPrompt prompt = co_await AskEndpoint(path, body))
+      if (SharedPrompt prompt = co_await AskEndpoint(path, body, Asked::kAny, end)) {
         co_return Count(std::move(prompt));
+      }
     }
   }
   Result<SharedPrompt> asked = co_await engine_.Tokenize(path, body);
   if (asked.ok()) co_return Count(*std::move(asked));
   if (!asked_endpoint && body.size() >= options_.text_min_bytes && EventsArePublished()) {
-    if (SharedPrompt prompt = co_await AskEndpoint(path, body)) co_return Count(std::move(prompt));
+    if (SharedPrompt prompt = co_await AskEndpoint(path, body, Asked::kPublishers, end)) {
+      co_return Count(std::move(prompt));
+    }
   }
   if (options_.text && body.size() >= options_.text_min_bytes) {
     SharedPrompt prompt = api ? ReadText(*api, body) : nullptr;

@@ -43,14 +43,19 @@ class PromptTokenizer final : public Tokenizer {
   TokenizerReport Report() const;
 
  private:
+  // Of the replicas that serve a prompt's model.
+  enum class Asked : uint8_t { kAny, kPublishers };
+
   Result<SharedPrompt> Count(SharedPrompt prompt);
   // The prompt's model is known to be an adapter: then it has its name.
   void NameAdapter(TokenizedPrompt* prompt) const;
-  boost::asio::awaitable<SharedPrompt> AskEndpoint(std::string_view path, std::string_view body);
+  // Null: nobody knows, or not until `end`.
+  boost::asio::awaitable<SharedPrompt> AskEndpoint(std::string_view path, std::string_view body,
+                                                   Asked whom, TimePoint end);
   // As TextChunksOf, adapters named.
   SharedPrompt ReadText(PromptApi api, std::string_view body) const;
-  // The least busy one that serves the model and is not known to be silent; null: none.
-  const ReplicaSet::Member* WhomToAsk(std::string_view model) const;
+  // The least busy one of these that is not known to be silent; null: none.
+  const ReplicaSet::Member* WhomToAsk(std::string_view model, Asked whom) const;
   bool EventsArePublished() const;
 
   const ReplicaSet& replicas_;

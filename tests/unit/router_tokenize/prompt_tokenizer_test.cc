@@ -1,0 +1,175 @@
+// Who is asked for a prompt's tokens, and for how long.
+#include "router/tokenize/prompt_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
+#include <future>
+
+#include "tests/unit/http/fake_upstream.h"
+
+namespace ember::router {
+namespace {
+
+// Each knows a chain of two blocks of whatever it is asked about, and no tokens.
+class ChainAgents final : public AgentClient {
+ public:
+  bool CanAsk(ReplicaNumber) const override { return there; }
+  boost::asio::awaitable<Result<TokenizedPrompt>> Tokenize(ReplicaNumber, std::string_view,
+                                                           std::string_view, Duration) override {
+    co_return TokenizedPrompt{.token_count = 32, .chain = std::vector<BlockHash>(2)};
+  }
+  boost::asio::awaitable<Result<std::string_view>> Prefetch(ReplicaNumber, PrefetchHint,
+                                                            Duration) override {
+    co_return UnavailableError("not asked here");
+  }
+  boost::asio::awaitable<Result<LongestPrefix>> AskLongestPrefix(ReplicaNumber, BlockChain,
+                                                                 Duration) override {
+    co_return UnavailableError("not asked here");
+  }
+  bool there = false;
+};
+
+// Answers POST /tokenize with three tokens, or as the test wants it.
+struct TokenizingEngine {
+  std::atomic<int> asked{0};
+  Duration pause{};               // before each answer
+  const char* status = "200 OK";  // of /tokenize
+  http::FakeUpstream upstream{[this](http::TestSocket& peer) {
+    for (;;) {
+      const http::WireMessage request = peer.ReadMessage();
+      if (!request.complete) return;
+      const bool template_asked = request.head.starts_with("POST /apply-template ");
+      asked.fetch_add(1);
+      if (pause > Duration::zero()) LetTimePass(pause);
+      const std::string body = template_asked ? R"({"prompt":"text"})" : R"({"tokens":[1,2,3]})";
+      const std::string head = template_asked ? "200 OK" : status;
+      if (!peer.Send("HTTP/1.1 " + head + "\r\nContent-Length: " + std::to_string(body.size()) +
+                     "\r\n\r\n" + body)) {
+        return;
+      }
+    }
+  }};
+};
+
+class PromptTokenizerTest : public testing::Test {
+ protected:
+  PromptTokenizerTest() {
+    OnLoop([this] {
+      Add("r1", one_, {{.name = "m"}, {.name = "law", .base = "m"}}, "tcp://127.0.0.1:1");
+      Add("r2", two_, {{.name = "other"}}, "");
+    });
+  }
+  ~PromptTokenizerTest() override { loop_.Stop(); }
+
+  void Add(const std::string& id, const TokenizingEngine& engine, std::vector<ServedModel> models,
+           const std::string& events) {
+    ReplicaConfig config{.id = id, .http = engine.upstream.origin()};
+    config.events = events;
+    EXPECT_TRUE(replicas_.Add(std::move(config)).ok());
+    const Endpoint& endpoint = *replicas_.endpoints().back();
+    replicas_.ApplyModels(endpoint, std::optional(ModelList{.models = std::move(models),
+                                                            .more = TakesMore::kNothing}));
+    replicas_.ApplyProbe(*replicas_.at(endpoint.members.front()).endpoint, OkStatus(),
+                         SteadyClock().Now());
+  }
+  void OnLoop(const std::function<void()>& work) {
+    std::promise<void> done;
+    boost::asio::post(loop_.executor(), [&] {
+      work();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  // Of a prompt that is long enough; null: nothing is known of it.
+  SharedPrompt Ask(const std::string& model, const std::string& path = "/v1/chat/completions") {
+    const std::string text = std::to_string(++prompts_) + std::string(2000, 'x');
+    const std::string body = R"({"messages":[{"role":"user","content":")" + text +
+                             R"("}],"input":"x","model":")" + model + "\"}";
+    const auto ask = [&]() -> boost::asio::awaitable<SharedPrompt> {
+      Result<SharedPrompt> answer = co_await tokenizer_.Tokenize(path, body);
+      co_return answer.ok() ? *std::move(answer) : nullptr;
+    };
+    return boost::asio::co_spawn(loop_.executor(), ask(), boost::asio::use_future).get();
+  }
+  TokenSource SourceOf(const SharedPrompt& prompt) {
+    EXPECT_NE(prompt, nullptr);
+    return prompt == nullptr ? TokenSource{255} : prompt->source;
+  }
+
+  TokenizingEngine one_, two_;
+  int prompts_ = 0;
+  http::HttpLoop loop_{1};
+  http::UpstreamPool pool_{loop_};
+  MetricsRegistry metrics_;
+  ChainAgents agents_;
+  ReplicaSet replicas_{HealthOptions{}};
+  PromptTokenizer tokenizer_{
+      replicas_, agents_, pool_, metrics_, {.engine = {.deadline = seconds(60)}}};
+};
+
+// B4: what an agent tells without tokens names no block of an adapter.
+TEST_F(PromptTokenizerTest, AnAdaptersPromptIsAskedOfThoseWhoTellTokens) {
+  agents_.there = true;
+  EXPECT_EQ(SourceOf(Ask("m")), TokenSource::kAgent);
+  const SharedPrompt adapted = Ask("law");
+  EXPECT_EQ(SourceOf(adapted), TokenSource::kEngine);
+  EXPECT_TRUE(adapted->has_tokens());
+  EXPECT_EQ(adapted->adapter, "law");
+}
+
+// A model whose replicas publish nothing is presumed by its text, which costs nobody a question.
+TEST_F(PromptTokenizerTest, OnlyEnginesThatPublishEventsAreAskedForTheirModels) {
+  EXPECT_EQ(SourceOf(Ask("m")), TokenSource::kEngine);
+  EXPECT_EQ(SourceOf(Ask("other")), TokenSource::kText);
+  EXPECT_EQ(one_.asked, 1);
+  EXPECT_EQ(two_.asked, 0);
+}
+
+// Engines tokenize chats and completions only, and are not thought silent for it.
+TEST_F(PromptTokenizerTest, OtherApisAreNotAskedOfEngines) {
+  for (int i = 0; i < 6; ++i) {
+    Ask("m", "/v1/responses");
+    Ask("m", "/v1/messages");
+  }
+  EXPECT_EQ(one_.asked, 0);
+  EXPECT_EQ(SourceOf(Ask("m")), TokenSource::kEngine);
+}
+
+TEST_F(PromptTokenizerTest, TheEndpointItselfKnowsWhatEnginesTokenize) {
+  EngineEndpoint endpoint(pool_);
+  for (const PromptApi api : {PromptApi::kResponses, PromptApi::kAnthropic}) {
+    const auto ask = [&]() -> boost::asio::awaitable<StatusCode> {
+      const auto answer = co_await endpoint.Tokenize({.id = "r1", .http = one_.upstream.origin()},
+                                                     api, "{}", seconds(60));
+      co_return answer.status().code();
+    };
+    EXPECT_EQ(boost::asio::co_spawn(loop_.executor(), ask(), boost::asio::use_future).get(),
+              StatusCode::kInvalid);
+  }
+  EXPECT_EQ(one_.asked, 0);
+}
+
+// llama.cpp's server is asked three times for one chat.
+TEST_F(PromptTokenizerTest, OneDeadlineIsForAllThatAnEngineIsAsked) {
+  EngineEndpoint endpoint(pool_);
+  one_.status = "404 Not Found";
+  const auto ask = [&](Duration deadline) {
+    const auto asked = [&]() -> boost::asio::awaitable<StatusCode> {
+      const auto answer = co_await endpoint.Tokenize({.id = "r1", .http = one_.upstream.origin()},
+                                                     PromptApi::kChat, "{}", deadline);
+      co_return answer.status().code();
+    };
+    return boost::asio::co_spawn(loop_.executor(), asked(), boost::asio::use_future).get();
+  };
+  EXPECT_EQ(ask(seconds(60)), StatusCode::kInvalid) << "whose last answer is 404 here, too";
+  EXPECT_EQ(one_.asked, 3);
+  one_.pause = milliseconds(120);
+  EXPECT_EQ(ask(milliseconds(200)), StatusCode::kDeadline);
+  EXPECT_LT(one_.asked, 6) << "the last question was never asked";
+}
+
+}  // namespace
+}  // namespace ember::router
