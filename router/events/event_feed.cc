@@ -281,7 +281,8 @@ std::string_view EventFeed::StateOf(HolderId holder) const {
   });
   if (it == sources_.end()) return "none";
   if (!it->second.connected) return "unreachable";
-  if (!holders_.contains(holder)) return "silent";
+  const auto state = holders_.find(holder);
+  if (state == holders_.end() || state->second.layout.groups.empty()) return "silent";
   return trusted(holder) ? "whole" : "partial";
 }
 
@@ -336,7 +337,12 @@ bool EventFeed::MayWarn(Source& source) {
 }
 
 void EventFeed::Drop(Source& source) {
-  for (const HolderId holder : source.spoken_for) Clear(holder);
+  for (const HolderId holder : source.spoken_for) {
+    Clear(holder);
+    // What comes next may be another process's, of another configuration.
+    holders_.at(holder).layout = {};
+  }
+  kinds_stale_ = true;
   SetTrusted(source, false);
 }
 

@@ -55,7 +55,7 @@ void KvEventFields::Read(KvEventField field, MsgpackReader& in) {
       ReadLoraId(in);
       break;
     case KvEventField::kMedium:
-      medium_ = ReadOptionalText(in);
+      ReadMedium(in);
       break;
     case KvEventField::kLoraName:
       lora_name_ = ReadOptionalText(in);
@@ -157,12 +157,30 @@ std::string_view KvEventFields::ReadOptionalText(MsgpackReader& in) {
   return {};
 }
 
+void KvEventFields::ReadMedium(MsgpackReader& in) {
+  const Kind kind = in.Peek();
+  if (kind == Kind::kString || kind == Kind::kBinary || kind == Kind::kNil) {
+    medium_ = ReadOptionalText(in);
+  } else {
+    in.Skip();
+    medium_ = "?";
+  }
+}
+
 void KvEventFields::ReadLoraId(MsgpackReader& in) {
-  // A number or a name of the engine's own, which no request can ask for: a key of its own.
   lora_id_.clear();
   if (in.Peek() == Kind::kNil) return in.ReadNil();
-  lora_id_ = '\0';
-  lora_id_ += AsString(in.Skip());
+  if (in.Peek() == Kind::kString) {
+    lora_id_ = in.ReadText();
+    return;
+  }
+  // A number of the engine's own, by which no request can ask: a name of its own. 0 is no adapter.
+  MsgpackReader number(in.Skip());
+  if (number.Peek() != Kind::kInt) {
+    bad_ = true;
+  } else if (const uint64_t id = number.ReadInt().bits; id != 0) {
+    lora_id_ = '\0' + std::to_string(id);
+  }
 }
 
 // One entry a block, each nil or a list; the adapter's name among them says nothing more than

@@ -47,6 +47,7 @@ class KvEventFields {
   void ReadTokens(MsgpackReader& in);
   uint32_t ReadSmall(MsgpackReader& in);
   std::string_view ReadOptionalText(MsgpackReader& in);
+  void ReadMedium(MsgpackReader& in);
   void ReadLoraId(MsgpackReader& in);
   void ReadExtras();
   void AddStored(KvEventBatch& batch);

@@ -327,6 +327,25 @@ TEST_F(EventFeedTest, AnotherBlockSizeStartsAnewAndBothSizesScore) {
   EXPECT_EQ(Device(second, PromptOf(1, 48)), 48u);
 }
 
+// A15: a group that the engine has no more is not needed for ever.
+TEST_F(EventFeedTest, AfterALossTheEngineMayHaveOtherGroups) {
+  const HolderId holder = Add(kSource).front();
+  const Tokens prompt = PromptOf(1, 16);
+  EngineModel full({.group = 0});
+  EngineModel window({.group = 1, .window = 8});
+  Tell(kSource, full.Store(prompt));
+  Tell(kSource, window.Store(prompt));
+  EXPECT_EQ(feed_.StateOf(holder), "unreachable");
+  feed_.OnConnection(kSource, true);
+  EXPECT_EQ(feed_.StateOf(holder), "partial");
+  feed_.OnLost(kSource, UnavailableError("the publisher began anew"));
+  feed_.OnTrusted(kSource);
+  EXPECT_EQ(feed_.StateOf(holder), "silent");
+  Tell(kSource, EngineModel().Store(prompt));
+  EXPECT_EQ(Device(holder, prompt), 16u);
+  EXPECT_EQ(feed_.StateOf(holder), "whole");
+}
+
 // A16
 TEST_F(EventFeedTest, OnlyRanksThatTheReplicaHasAreBelieved) {
   const std::vector<HolderId> holders = Add(kSource, 2, 4);
