@@ -81,6 +81,7 @@ TEST(FanOut, IsCappedHoweverItIsWritten) {
   for (const std::string& fits :
        {std::string("{}"), std::string(R"({"n":4,"best_of":4.0,"stop":["a","b"]})"),
         std::string(R"({"n":null,"stop":"abc","best_of":"4"})"), std::string(R"({"n":-1})"),
+        std::string(R"({"n":" +4 ","best_of":"0.4e1"})"), std::string(R"({"n":""})"),
         std::string(R"({"messages":[{"n":99,"stop":[1,2,3]}],"x":"\"n\":99"})"),
         std::string("no object"), std::string(R"({"n":)"), std::string(R"([{"n":99}])")}) {
     EXPECT_TRUE(caps.Check(fits).ok()) << fits;
@@ -91,6 +92,10 @@ TEST(FanOut, IsCappedHoweverItIsWritten) {
         std::string(R"({"n": 5.0 })"), std::string(R"({"n":0.5e1})"), std::string(R"({"n":"5"})"),
         std::string(R"({"n":1e999})"), std::string(R"({"stop":["a","b",["c"]]})"),
         std::string(R"({"stop_sequences":["a","b","c"]})"),
+        // An engine may take for a number what we don't.
+        std::string(R"({"n":"1_000"})"), std::string(R"({"n":"\u0039\u0039"})"),
+        std::string(R"({"best_of":"０９"})"), std::string(R"({"n":"0x5"})"),
+        std::string(R"({"n":"inf"})"), std::string(R"({"best_of":"many"})"),
         "{\"messages\":[{\"content\":\"" + far + "\"}],\"n\":5}"}) {
     EXPECT_EQ(caps.Check(over).code(), StatusCode::kInvalid) << over.substr(0, 80);
   }

@@ -120,6 +120,18 @@ TEST_F(Directory, KnowsAdaptersAndWhatEnginesSayOfThem) {
   EXPECT_TRUE(directory.Overlap(0, 1));
 }
 
+// Who only declares an adapter's name does not know what it is of.
+TEST_F(Directory, ABaseIsKeptWhenAnotherDeclaresTheNameAlone) {
+  Set(0, {.models = {{.name = "law", .base = "m"}}, .more = TakesMore::kNothing});
+  Set(1, Listing({"law"}));
+  EXPECT_EQ(directory.BaseOf("law"), "m");
+  Set(0, {.models = {{.name = "law", .base = "other"}}, .more = TakesMore::kNothing});
+  EXPECT_EQ(directory.BaseOf("law"), "other") << "by who was heard last";
+  directory.Remove(Numbers{1}, TimePoint());
+  Set(0, Listing({"law"}));
+  EXPECT_EQ(directory.BaseOf("law"), "") << "the only one that has it says that it is none";
+}
+
 std::vector<std::string> NamesOf(const ModelList& list) {
   std::vector<std::string> names;
   for (const ServedModel& m : list.models) {

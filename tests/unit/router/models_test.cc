@@ -133,6 +133,31 @@ TEST_F(Models, WhatEnginesListIsLearnedAndLearnedAnew) {
               HasSubstr("ember_router_model_requests_total{model=\"law\"} 6\n"));
 }
 
+// "Too many requests" is no word on models; neither is a server that is out of order.
+TEST_F(Models, AListThatIsNotToBeHadNowChangesNothing) {
+  std::atomic<int> status{200}, asked{0};
+  FakeReplica busy([&](http::TestSocket& peer, const WireMessage& request) {
+    if (!request.head.starts_with("GET /v1/models ")) return (void)peer.Send(JsonReply(200, "{}"));
+    asked.fetch_add(1);
+    peer.Send(JsonReply(status.load(), R"({"data":[{"id":"a"}]})"));
+  });
+  RouterFixture router({busy.origin(), one.origin()}, [](ServiceOptions& o) {
+    Declaring({{}, {"b"}})(o);
+    AskingForModels(o);
+  });
+  ASSERT_TRUE(AwaitModels(router, {{"a"}, {"b"}}));
+  for (const int refusal : {429, 408, 503}) {
+    status = refusal;
+    const int before = asked.load();
+    ASSERT_TRUE(Eventually([&] { return asked.load() >= before + 3; }));
+    EXPECT_TRUE(AwaitModels(router, {{"a"}, {"b"}})) << refusal;
+    EXPECT_THAT(Served(router, "a", 1), ElementsAre(Pair("r1", 1))) << refusal;
+    EXPECT_THAT(Served(router, "x", 1), ElementsAre(Pair("404", 1))) << refusal;
+  }
+  status = 404;
+  EXPECT_TRUE(AwaitModels(router, {{}, {"b"}})) << "it lists none";
+}
+
 // A replica that was put out may come back as another model's.
 TEST_F(Models, AReplicaThatComesBackIsAskedAtOnce) {
   one.SetModels({"a"});
