@@ -76,7 +76,9 @@ void Declare(CLI::App& app, Flags& f) {
     return app.add_option(name, value, help)->capture_default_str();
   };
   option("--listen", f.listen, "HTTP address");
-  option("--grpc", f.grpc, "gRPC address for status and health; \"off\": none");
+  option("--grpc", f.grpc,
+         "gRPC address for status and health, on a trusted network (it asks nobody who they are); "
+         "\"off\": none");
   f.fleet.Declare(app);
   f.tokenize.Declare(app);
   app.add_option(
