@@ -146,7 +146,7 @@ OpenAiError Router::NoneUsable(const Routing& routing) const {
   // Replicas may have told meanwhile what they serve.
   if (auto unknown = NobodyServes(routing)) return *std::move(unknown);
   const bool others = parts_.replicas->usable().any() && routing.tried.none();
-  return OpenAiError::ForHttpStatus(503, others ? "no replica that serves the model \"" +
+  return OpenAiError::ForHttpStatus(503, others ? "no replica that may serve the model \"" +
                                                       routing.record.model + "\" is usable now"
                                                 : "no replica is usable now");
 }

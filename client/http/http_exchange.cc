@@ -22,7 +22,6 @@ namespace {
 
 constexpr uint32_t kMaxHeadBytes = 64 << 10;
 constexpr int kMaxInterimReplies = 16;
-constexpr const char* kWithoutAnswer = " without an answer";
 
 std::string RequestHead(const UpstreamRequest& request, const Origin& origin) {
   std::string out = request.method + " " + request.target + " HTTP/1.1\r\nHost: ";
@@ -105,8 +104,7 @@ Status HttpExchange::Why(error_code ec, std::string_view doing) const {
   if (timed_out_) return DeadlineError(what + ": time-out");
   if (IsHttpError(ec)) return CorruptError(what + ": " + ec.message());
   if (ec == http::error::end_of_stream || ec == http::error::partial_message) {
-    const bool silent = no_head && !parser_->got_some() && connection_->unread().empty();
-    return UnavailableError(what + ": connection closed" + (silent ? kWithoutAnswer : ""));
+    return UnavailableError(what + ": connection closed");
   }
   return UnavailableError(what + ": " + ec.message());
 }

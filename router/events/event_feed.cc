@@ -217,7 +217,8 @@ const std::string& EventFeed::AdapterOf(const std::string& model,
                                         const TokenizedPrompt& prompt) const {
   // Engines serve an adapter under its name as the model. Where nobody says that it is one, it is
   // when events of such a replica have told of it: another model may have the name for its own.
-  const bool told = prompt.adapter.empty() && adapters_.contains({model, prompt.model});
+  const bool told =
+      prompt.adapter.empty() && !adapters_.empty() && adapters_.contains({model, prompt.model});
   return told ? prompt.model : prompt.adapter;
 }
 

@@ -12,7 +12,12 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::string_view kSilent = "connection closed without an answer";
+// It took the connection and has never answered: as most servers of TLS do that are asked in plain
+// text.
+bool WantsTls(const Endpoint& endpoint, const Status& why) {
+  return endpoint.health.state() == Health::State::kJoining && !endpoint.config.http.https &&
+         why.code() == StatusCode::kUnavailable && !why.message().starts_with("connect to ");
+}
 
 const char* HintFor(int status) {
   if (status == 401 || status == 403) return "; does it want a key (key=)?";
@@ -63,10 +68,9 @@ asio::awaitable<Status> HealthProber::Ask(const Endpoint& endpoint, http::Cancel
   }
   const auto reply = co_await pool_.Call(endpoint.config.http, std::move(request), options);
   if (!reply.ok()) {
-    // As servers of TLS do that are asked in plain text.
-    const bool silent = !endpoint.config.http.https && reply.status().message().ends_with(kSilent);
-    if (!silent) co_return reply.status();
-    co_return UnavailableError(std::string(reply.status().message()) + "; is it https?");
+    co_return WantsTls(endpoint, reply.status())
+        ? UnavailableError(std::string(reply.status().message()) + "; is it https?")
+        : reply.status();
   }
   if (reply->status != 200) {
     co_return UnavailableError(options_.path + " said " + std::to_string(reply->status) +

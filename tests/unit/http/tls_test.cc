@@ -147,7 +147,6 @@ TEST(Tls, OneSideThatSpeaksNoneIsTold) {
   EXPECT_THAT(why(Https(plain.port())), HasSubstr("it does not speak TLS; is it plain http?"));
   EXPECT_THAT(why(Https(closes.origin().port)), HasSubstr("does it speak TLS?"));
   EXPECT_THAT(why(Https(waits.origin().port)), HasSubstr("time-out; does it speak TLS?"));
-  EXPECT_THAT(why({"127.0.0.1", door.port()}), HasSubstr("closed without an answer"));
   EXPECT_THAT(why(alerts.origin()), HasSubstr("it speaks TLS; is it https?"));
   done.Set();
 }

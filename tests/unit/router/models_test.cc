@@ -252,7 +252,7 @@ TEST_F(Models, AModelWhoseReplicasAreAllAwayIs503) {
   const WireMessage away = router.Ask(Post(Body("a")));
   EXPECT_EQ(away.status(), 503);
   EXPECT_NE(away.Field("Retry-After"), "");
-  EXPECT_THAT(away.body, HasSubstr("no replica that serves the model \\\"a\\\" is usable now"));
+  EXPECT_THAT(away.body, HasSubstr("no replica that may serve the model \\\"a\\\" is usable now"));
   EXPECT_EQ(router.Ask(Post(Body("b"))).status(), 200);
   EXPECT_EQ(router.Ask(Post(Body("c"))).status(), 404);
   three.SetHealth(500);

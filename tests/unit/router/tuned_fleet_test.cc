@@ -71,12 +71,14 @@ TEST_F(TunedFleet, AReplicaThatIsNotUpSaysWhatMayBeWrong) {
     EXPECT_THAT(WhyNot(router), HasSubstr(hint));
   }
   // A server of TLS that is asked in plain text.
-  http::FakeUpstream silent([](TestSocket& peer) {
-    peer.ReadMessage();
-    peer.Close();
-  });
-  RouterFixture router({silent.origin()}, nullptr, 0);
-  EXPECT_THAT(WhyNot(router), HasSubstr("is it https?"));
+  for (const bool reset : {false, true}) {
+    http::FakeUpstream silent([&](TestSocket& peer) {
+      peer.ReadMessage();
+      reset ? peer.Reset() : peer.Close();
+    });
+    RouterFixture router({silent.origin()}, nullptr, 0);
+    EXPECT_THAT(WhyNot(router), HasSubstr("is it https?")) << reset;
+  }
 }
 
 }  // namespace
