@@ -71,10 +71,10 @@ TEST(Membership, AReplicaWithAnotherKeyWeightOrLimitStaysTheReplicaThatItIs) {
   const Endpoint* a = f.set.Find("a");
   const ReplicaNumber n = a->members[0];
   f.set.ApplyProbe(*f.set.at(n).endpoint, OkStatus(), TimePoint());
-  const auto flight = f.set.Start(n, 0, 0, TimePoint());
-  EXPECT_FALSE(f.set.at(n).has_room());
   int told = 0;
   f.set.SetOnRoom([&] { ++told; });
+  const auto flight = f.set.Start(n, 0, 0, TimePoint());
+  EXPECT_FALSE(f.set.at(n).has_room());
   config.max_concurrency = 2;
   config.weight = 3;
   config.key = "new";
