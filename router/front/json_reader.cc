@@ -32,6 +32,49 @@ std::optional<ReplyUsage> UsageOf(const simdjson::simdjson_result<element>& usag
   return {};
 }
 
+// The length of the number that text begins with; 0: none.
+size_t NumberAt(std::string_view text) {
+  size_t at = text.starts_with('-') ? 1 : 0;
+  const auto digits = [&] {
+    const size_t begin = at;
+    while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
+    return at > begin;
+  };
+  if (text.substr(at).starts_with('0')) {
+    ++at;
+  } else if (!digits()) {
+    return 0;
+  }
+  size_t end = at;
+  if (text.substr(at).starts_with('.') && (++at, digits())) end = at;
+  at = end;
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
+    ++at;
+    if (at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
+    if (digits()) end = at;
+  }
+  return end;
+}
+
+// The same text with 0 or -0 for each number: as much JSON as it was, and none is out of range.
+std::string WithoutNumbers(std::string_view json) {
+  std::string out(json);
+  bool in_string = false;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (in_string && out[i] == '\\') {
+      ++i;
+    } else if (out[i] == '"') {
+      in_string = !in_string;
+    } else if (const size_t length = in_string ? 0 : NumberAt(json.substr(i))) {
+      const size_t digit = i + (out[i] == '-' ? 1 : 0);
+      out.replace(digit, i + length - digit, i + length - digit, ' ');
+      out[digit] = '0';
+      i += length - 1;
+    }
+  }
+  return out;
+}
+
 constexpr size_t kMaxDepth = 512;
 
 // Whether brackets are nested deeper than any parser would go, in the part of a body that is looked
@@ -75,7 +118,10 @@ Status CheckIsObject(std::string_view body) {
   }
   if (body.size() > kMaxCheckedBody) return CheckEnds(body);
   element root;
-  if (const auto error = Parser().parse(body.data(), body.size()).get(root)) {
+  simdjson::error_code error = Parser().parse(body.data(), body.size()).get(root);
+  // Numbers of any size are JSON, and clients write such into schemas.
+  if (error == simdjson::NUMBER_ERROR) error = Parser().parse(WithoutNumbers(body)).get(root);
+  if (error) {
     return InvalidError(std::string("the body is not valid JSON: ") +
                         simdjson::error_message(error));
   }
