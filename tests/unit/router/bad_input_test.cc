@@ -31,10 +31,10 @@ std::vector<BadBody> Corpus() {
           {"nan", "{\"temperature\":NaN}", false},
           {"lone_surrogate", "{\"prompt\":\"\\ud800\"}", false},
           {"invalid_utf8", "{\"prompt\":\"\xff\xfe\"}", false},
-          {"huge_number", "{\"temperature\":1e400}", false},
           {"cut_short", "{\"prompt\":\"abc", false},
           {"two_values", "{}{}", false},
           {"nul", std::string("{\"a\":\"\0\"}", 9), false},
+          {"huge_number", "{\"temperature\":1e400,\"seed\":18446744073709551616}", true},
           {"duplicate_keys", "{\"model\":\"a\",\"model\":\"b\"}", true},
           {"unknown_fields", "{\"x_vendor\":{\"y\":[1,null,\"z\"]},\"tools\":[{}]}", true}};
 }
