@@ -35,9 +35,11 @@ CacheLayout::Change CacheLayout::Learn(const KvStored& event) {
     return Change::kNew;
   }
   if (device && group.on_device) {
-    groups = {{event.group, told}};
-    other_sizes.clear();
-    return Change::kBlockSize;
+    // vLLM tells of a prompt's last block, which is not full, as of a smaller one. The largest size
+    // that is told is the group's: no engine changes it while it runs.
+    if (event.block_size < group.block_size) return Change::kPart;
+    group = told;
+    return Change::kNew;
   }
   // A slower tier cuts otherwise than the device does.
   const uint32_t other = device ? group.block_size : event.block_size;

@@ -19,9 +19,9 @@ struct CacheLayout {
   };
   enum class Change : uint8_t {
     kNone,
-    kNew,        // something was learned
-    kBlockSize,  // the device's blocks have another size than before: a new configuration
-    kTooMany,    // more groups or sizes than any engine has: the event is to be ignored
+    kNew,      // something was learned
+    kPart,     // it is about a part of a block: the event is to be ignored
+    kTooMany,  // more groups or sizes than any engine has: the event is to be ignored
   };
 
   // Learns from an event with tokens.

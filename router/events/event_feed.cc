@@ -17,6 +17,14 @@ constexpr size_t kMaxAdapters = 4096;
 // TokenExtra's kind for what an engine's extra keys say.
 constexpr uint8_t kEventExtra = 1;
 
+// Whether to say something about a source: a hostile one shall not fill the log.
+bool MayWarn(std::optional<TimePoint>& warned_at) {
+  const TimePoint now = SteadyClock().Now();
+  if (warned_at && now - *warned_at < kBetweenWarnings) return false;
+  warned_at = now;
+  return true;
+}
+
 }  // namespace
 
 void EventFeed::AddSource(EventSourceId source, EventReplica replica, uint32_t rank) {
@@ -49,26 +57,20 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
     adapters_.emplace(from.replica.model, event.adapter);
   }
   Holder& state = holders_.at(*holder);
-  const uint32_t size_before = state.layout.BlockSizeOf(event.group);
   switch (state.layout.Learn(event)) {
     case CacheLayout::Change::kNone:
       break;
     case CacheLayout::Change::kNew:
       kinds_stale_ = true;
       break;
-    case CacheLayout::Change::kBlockSize:
-      kinds_stale_ = true;
-      if (MayWarn(from)) {
-        spdlog::warn("replica {}: its blocks have {} tokens now, not {}: it was configured anew",
-                     from.replica.id, event.block_size, size_before);
-      }
-      metrics_.block_size_changes.Add();
-      Clear(*holder);
-      break;
+    case CacheLayout::Change::kPart:
+      metrics_.parts.Add(event.keys.size());
+      return;
     case CacheLayout::Change::kTooMany:
       metrics_.unusable.Add();
       return;
   }
+  CompareSizes(from, state, event);
   const std::vector<BlockHash> names = NamesOf(from, *holder, event);
   if (names.empty()) {
     metrics_.orphans.Add(event.keys.size());
@@ -150,7 +152,7 @@ void EventFeed::OnCleared(EventSourceId source, std::optional<uint32_t> rank) {
 void EventFeed::OnLost(EventSourceId source, const Status& why) {
   const auto it = sources_.find(source);
   if (it == sources_.end()) return;
-  if (MayWarn(it->second)) {
+  if (MayWarn(it->second.warned_at)) {
     spdlog::warn("replica {}: events of rank {}: {}; what was known of its cache is dropped",
                  it->second.replica.id, it->second.rank, why.ToString());
   }
@@ -330,18 +332,24 @@ void EventFeed::SetTrusted(Source& source, bool trusted) {
   metrics_.untrusted.Add(trusted ? -1 : 1);
 }
 
-bool EventFeed::MayWarn(Source& source) {
-  const TimePoint now = SteadyClock().Now();
-  if (source.warned_at && now - *source.warned_at < kBetweenWarnings) return false;
-  source.warned_at = now;
-  return true;
+void EventFeed::CompareSizes(Source& source, Holder& state, const KvStored& event) {
+  const uint32_t before = state.lost_layout.BlockSizeOf(event.group);
+  // A single block may be a part of one.
+  if (before == 0 || event.tier != HolderTier::kDevice || event.keys.size() < 2) return;
+  state.lost_layout = {};
+  if (event.block_size == before) return;
+  metrics_.block_size_changes.Add();
+  if (!MayWarn(source.size_warned_at)) return;
+  spdlog::warn("replica {}: its blocks have {} tokens now, not {}: it was configured anew",
+               source.replica.id, event.block_size, before);
 }
 
 void EventFeed::Drop(Source& source) {
   for (const HolderId holder : source.spoken_for) {
     Clear(holder);
     // What comes next may be another process's, of another configuration.
-    holders_.at(holder).layout = {};
+    Holder& state = holders_.at(holder);
+    if (!state.layout.groups.empty()) state.lost_layout = std::exchange(state.layout, {});
   }
   kinds_stale_ = true;
   SetTrusted(source, false);

@@ -90,10 +90,12 @@ class EventFeed final : public EventListener {
     bool connected = false;
     std::set<HolderId> spoken_for;
     std::optional<TimePoint> warned_at;
+    std::optional<TimePoint> size_warned_at;
   };
   struct Holder {
     EventSourceId source = 0;
     CacheLayout layout;
+    CacheLayout lost_layout;  // before the last loss, until it was compared with what came after
     uint32_t contradictions = 0;  // in a row
     uint64_t era = 0;             // ends with each contradiction
   };
@@ -108,8 +110,8 @@ class EventFeed final : public EventListener {
   std::optional<HolderId> HolderOf(EventSourceId source, std::optional<uint32_t> rank);
   void Clear(HolderId holder);
   void SetTrusted(Source& source, bool trusted);
-  // Whether to say something about the source: a hostile one shall not fill the log.
-  static bool MayWarn(Source& source);
+  // Says so, if the holder's blocks have another size than before its last loss.
+  void CompareSizes(Source& source, Holder& state, const KvStored& event);
   void Drop(Source& source);
   std::vector<BlockHash> NamesOf(const Source& source, HolderId holder, const KvStored& event);
   // Blocks that were told before, in another tier, with their tokens.

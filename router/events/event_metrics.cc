@@ -19,6 +19,12 @@ Counter& UnknownOf(MetricsRegistry& registry, const char* what) {
                              {{"what", what}});
 }
 
+Counter& PassedOver(MetricsRegistry& registry, const char* why) {
+  return registry.AddCounter("ember_router_event_passed_over_blocks_total",
+                             "Stored blocks that are not indexed, though their event can be read.",
+                             {{"why", why}});
+}
+
 }  // namespace
 
 EventMetrics::EventMetrics(MetricsRegistry& registry)
@@ -41,6 +47,7 @@ EventMetrics::EventMetrics(MetricsRegistry& registry)
       unknown_ranks(UnknownOf(registry, "rank")),
       unusable(registry.AddCounter("ember_router_event_unusable_total",
                                    "KV events that contradict themselves.")),
+      parts(PassedOver(registry, "part")),
       orphans(registry.AddCounter("ember_router_event_orphans_total",
                                   "Stored blocks whose place in a chain is not known.")),
       malformed(registry.AddCounter("ember_router_event_malformed_total",

@@ -317,14 +317,44 @@ TEST_F(EventFeedTest, AnotherBlockSizeStartsAnewAndBothSizesScore) {
   Tell(kSource, small.Store(prompt));
   Tell(kOther, small.Store(PromptOf(1, 32)));
   EXPECT_EQ(Device(first, prompt), 64u);
-  Tell(kSource, large.Store(prompt));  // restarted with another configuration
+  feed_.OnLost(kSource, UnavailableError("the publisher began anew"));
+  testing::internal::CaptureStdout();
+  Tell(kSource, large.Store(PromptOf(1, 128)));  // restarted with another configuration
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              ::testing::HasSubstr("its blocks have 64 tokens now, not 16"))
+      << "though something was said of the loss at this very moment";
+  Tell(kSource, large.Store(PromptOf(2, 128)));
   EXPECT_EQ(metrics_.block_size_changes.value(), 1u);
   EXPECT_EQ(Device(first, prompt), 64u);
-  EXPECT_EQ(index_.blocks_held(first), 1u) << "the old size's blocks are gone";
+  EXPECT_EQ(index_.blocks_held(first), 4u) << "the old size's blocks are gone";
   Tell(kOther, EngineModel({.block_size = 16}).Store(prompt));
   EXPECT_EQ(Device(second, prompt), 64u);
   EXPECT_EQ(Device(first, PromptOf(1, 48)), 0u);
   EXPECT_EQ(Device(second, PromptOf(1, 48)), 48u);
+}
+
+// A13, A15: vLLM tells of the part of a block with which a prompt ends as of a smaller block.
+TEST_F(EventFeedTest, APartOfABlockTakesNothingFromTheWholeOnes) {
+  const HolderId holder = Add(kSource).front();
+  const Tokens prompt = PromptOf(1, 12);
+  EngineModel whole({.block_size = 4, .group = 0});
+  EngineModel part({.block_size = 2, .group = 0});
+  const Tokens end = PromptOf(9, 2);
+  const std::string before =
+      part.Batch({part.StoredEvent({part.HashesOf(end)[0]}, std::nullopt, end)});
+  const std::string after =
+      part.Batch({part.StoredEvent({part.HashesOf(end)[0]}, whole.HashesOf(prompt)[2], end)});
+  Tell(kSource, before);  // nobody knows yet that it is one
+  EXPECT_EQ(Device(holder, end), 2u);
+  feed_.OnTrusted(kSource);
+  Tell(kSource, whole.Store(prompt));
+  EXPECT_EQ(Device(holder, prompt), 12u);
+  Tell(kSource, after);
+  Tell(kSource, after);
+  EXPECT_EQ(Device(holder, prompt), 12u);
+  EXPECT_EQ(metrics_.parts.value(), 2u);
+  EXPECT_EQ(metrics_.block_size_changes.value(), 0u);
+  EXPECT_TRUE(feed_.trusted(holder));
 }
 
 // A15: a group that the engine has no more is not needed for ever.
