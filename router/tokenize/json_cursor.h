@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "router/tokenize/json_text.h"
 
@@ -35,6 +36,18 @@ class JsonCursor {
     at_ = end + 1;
     return true;
   }
+  // A whole number without sign, of 18 digits at most.
+  bool TakeDigits(uint64_t* out) {
+    Peek();
+    size_t at = at_;
+    uint64_t n = 0;
+    for (; at < json_.size() && json_[at] >= '0' && json_[at] <= '9'; ++at) {
+      n = 10 * n + static_cast<uint64_t>(json_[at] - '0');
+    }
+    *out = n;
+    const size_t digits = at - std::exchange(at_, at);
+    return digits > 0 && digits <= 18;
+  }
   bool SkipValue() {
     for (size_t depth = 0;;) {
       std::string_view ignored;
@@ -44,18 +57,16 @@ class JsonCursor {
       } else if (c == '{' || c == '[') {
         ++depth;
         ++at_;
-        continue;
       } else if (c == '}' || c == ']') {
         if (depth == 0) return false;
         --depth;
         ++at_;
-      } else if ((c == ',' || c == ':') && depth > 0) {
-        ++at_;
-        continue;
       } else if (!SkipScalar()) {
         return false;
       }
       if (depth == 0) return true;
+      // What stands between, millions of numbers perhaps, is nobody's matter.
+      at_ = NextBrace(json_, at_);
     }
   }
   // Calls `member(raw key)` for each member of the object that comes next, with its value to take.

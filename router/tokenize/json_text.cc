@@ -9,15 +9,22 @@
 namespace ember::router {
 namespace {
 
-// The next quote or backslash at or after `from`, or the end.
+// The next quote or backslash at or after `from`, or, with `kBraces`, the next quote, bracket or
+// brace; else the end.
+template <bool kBraces>
 size_t NextSpecial(std::string_view json, size_t from) {
   const char* p = json.data();
   const size_t end = json.size();
 #if defined(__SSE2__)
   const __m128i quote = _mm_set1_epi8('"'), escape = _mm_set1_epi8('\\');
+  const __m128i open = _mm_set1_epi8('{'), close = _mm_set1_epi8('}'),
+                to_brace = _mm_set1_epi8(' ');
   const auto specials = [&](size_t at) {
     const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + at));
-    return _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, escape));
+    const __m128i quotes = _mm_cmpeq_epi8(v, quote);
+    if (!kBraces) return _mm_or_si128(quotes, _mm_cmpeq_epi8(v, escape));
+    const __m128i b = _mm_or_si128(v, to_brace);  // '[' and ']' become '{' and '}'
+    return _mm_or_si128(quotes, _mm_or_si128(_mm_cmpeq_epi8(b, open), _mm_cmpeq_epi8(b, close)));
   };
   for (; from + 64 <= end; from += 64) {
     const __m128i a = specials(from), b = specials(from + 16);
@@ -28,7 +35,12 @@ size_t NextSpecial(std::string_view json, size_t from) {
     return from + static_cast<size_t>(__builtin_ctzll(found));
   }
 #endif
-  while (from < end && p[from] != '"' && p[from] != '\\') ++from;
+  const auto is_special = [](char c) {
+    if (!kBraces) return c == '"' || c == '\\';
+    const char brace = static_cast<char>(c | ' ');
+    return c == '"' || brace == '{' || brace == '}';
+  };
+  while (from < end && !is_special(p[from])) ++from;
   return from;
 }
 
@@ -139,8 +151,10 @@ bool StartsEscape(std::string_view raw, size_t at) {
 
 }  // namespace
 
+size_t NextBrace(std::string_view json, size_t from) { return NextSpecial<true>(json, from); }
+
 size_t EndOfString(std::string_view json, size_t from) {
-  for (size_t at = from; (at = NextSpecial(json, at)) < json.size(); at += 2) {
+  for (size_t at = from; (at = NextSpecial<false>(json, at)) < json.size(); at += 2) {
     if (json[at] == '"') return at;
   }
   return std::string_view::npos;
@@ -170,7 +184,7 @@ size_t DivideRaw(std::string_view raw, size_t start, size_t target) {
 
 bool Unescape(std::string_view raw, std::string* out) {
   for (size_t at = 0; at < raw.size();) {
-    const size_t next = NextSpecial(raw, at);
+    const size_t next = NextSpecial<false>(raw, at);
     out->append(raw, at, next - at);
     at = next;
     if (at == raw.size()) break;

@@ -12,6 +12,9 @@ namespace ember::router {
 // has no end.
 size_t EndOfString(std::string_view json, size_t from);
 
+// The position of the next quote, bracket or brace at or after `from`; the end if there is none.
+size_t NextBrace(std::string_view json, size_t from);
+
 // The first place at or after `target` where raw text may be divided: not inside an escape, a pair
 // of surrogates or a UTF-8 character. `start` is such a place before it, so that no more than what
 // lies between has to be looked at.

@@ -99,8 +99,7 @@ TokenizerReport LocalTokenizer::Report() const {
   return report;
 }
 
-template <typename Job>
-asio::awaitable<bool> LocalTokenizer::OnThread(Job job) {
+asio::awaitable<bool> LocalTokenizer::OnThread(std::function<void()> job) {
   if (waiting_ >= options_.max_waiting) co_return false;
   ++waiting_;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -121,7 +120,15 @@ asio::awaitable<PromptReason> LocalTokenizer::Understand(std::string_view body, 
   if (work->model == nullptr) roles = kAllRoles;
   for (;;) {
     work->outline = {};
-    const PromptReason reason = PromptOutline::Of(work->api, body, roles, &work->outline);
+    PromptReason reason = PromptReason::kBusy;
+    const auto read = [&reason, &body, roles, work] {
+      reason = PromptOutline::Of(work->api, body, roles, &work->outline);
+    };
+    if (body.size() <= kLargeBody) {
+      read();
+    } else {
+      co_await OnThread(read);
+    }
     if (reason != PromptReason::kNone) co_return reason;
     std::string_view base;
     if (directory_ != nullptr) base = directory_->BaseOf(work->outline.model);

@@ -9,6 +9,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -54,6 +55,11 @@ class LocalTokenizer {
   // The same for any length, and for models that are not trusted.
   boost::asio::awaitable<Answer> TokenizeAny(std::string_view path, std::string_view body);
 
+  // Runs `job` on the thread that long texts are tokenized on; false when that has enough to do.
+  boost::asio::awaitable<bool> OnThread(std::function<void()> job);
+  // More than this of a body takes the loop too long to be read through there.
+  static constexpr size_t kLargeBody = 1u << 20;
+
   const ModelRegistry& models() const { return models_; }
   ModelRegistry& models() { return models_; }
   const TokenCache& cache() const { return cache_; }
@@ -68,10 +74,6 @@ class LocalTokenizer {
   boost::asio::awaitable<PromptReason> Understand(std::string_view body, Work* work);
   // Its tokens; literal_found in `work` says that it must be understood again.
   boost::asio::awaitable<PromptReason> Encode(Work* work);
-  // Runs `job` on the thread; false when it has enough to do.
-  template <typename Job>
-  boost::asio::awaitable<bool> OnThread(Job job);
-
   const LocalTokenizerOptions options_;
   const ModelDirectory* const directory_;
   ModelRegistry models_;

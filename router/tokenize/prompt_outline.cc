@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -119,14 +119,10 @@ class OutlineReader {
 
   bool Id() {
     has_prompt_ = true;
-    json_.Peek();
-    const size_t begin = json_.at();
-    if (!json_.SkipValue()) return false;
-    const std::string_view text = json_.Since(begin);
-    TokenId id = 0;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
-    if (out_.ids.size() < kMaxIds) out_.ids.push_back(id);
-    return read.ec == std::errc() && read.ptr == text.data() + text.size() && id >= 0;
+    uint64_t id = 0;
+    if (!json_.TakeDigits(&id) || id > std::numeric_limits<TokenId>::max()) return false;
+    if (out_.ids.size() < kMaxIds) out_.ids.push_back(static_cast<TokenId>(id));
+    return true;
   }
 
   bool Key(std::string_view key) {

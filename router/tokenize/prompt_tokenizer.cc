@@ -76,10 +76,16 @@ void PromptTokenizer::NameAdapter(TokenizedPrompt* prompt) const {
   if (!replicas_.models().BaseOf(prompt->model).empty()) prompt->adapter = prompt->model;
 }
 
-SharedPrompt PromptTokenizer::ReadText(PromptApi api, std::string_view body) const {
-  const auto prompt = TextChunksOf(api, body);
+asio::awaitable<SharedPrompt> PromptTokenizer::ReadText(PromptApi api, std::string_view body) {
+  std::shared_ptr<TokenizedPrompt> prompt;
+  const auto read = [&prompt, api, body] { prompt = TextChunksOf(api, body); };
+  if (body.size() <= LocalTokenizer::kLargeBody) {
+    read();
+  } else {
+    co_await local_.OnThread(read);
+  }
   if (prompt != nullptr) NameAdapter(prompt.get());
-  return prompt;
+  co_return prompt;
 }
 
 asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path,
@@ -122,7 +128,7 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
   const std::optional<PromptApi> api = PromptApiOf(path);
   // Ids cost nothing to read, however few they are.
   if (api == PromptApi::kCompletion && body.size() < options_.text_min_bytes) {
-    SharedPrompt prompt = ReadText(*api, body);
+    SharedPrompt prompt = co_await ReadText(*api, body);
     if (prompt != nullptr && prompt->source == TokenSource::kLocal &&
         prompt->token_count >= kMinIds) {
       co_return Count(std::move(prompt));
@@ -155,7 +161,7 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
     }
   }
   if (options_.text && body.size() >= options_.text_min_bytes) {
-    SharedPrompt prompt = api ? ReadText(*api, body) : nullptr;
+    SharedPrompt prompt = api ? co_await ReadText(*api, body) : nullptr;
     if (prompt != nullptr) co_return Count(std::move(prompt));
   }
   if (engine_.AnyAgent()) co_return asked.status();

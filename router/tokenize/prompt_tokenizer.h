@@ -52,8 +52,8 @@ class PromptTokenizer final : public Tokenizer {
   // Null: nobody knows, or not until `end`.
   boost::asio::awaitable<SharedPrompt> AskEndpoint(std::string_view path, std::string_view body,
                                                    Asked whom, TimePoint end);
-  // As TextChunksOf, adapters named.
-  SharedPrompt ReadText(PromptApi api, std::string_view body) const;
+  // As TextChunksOf, adapters named; null also when the thread for large ones is too busy.
+  boost::asio::awaitable<SharedPrompt> ReadText(PromptApi api, std::string_view body);
   // The least busy one of these that is not known to be silent; null: none.
   const ReplicaSet::Member* WhomToAsk(std::string_view model, Asked whom) const;
   bool EventsArePublished() const;

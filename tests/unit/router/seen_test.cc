@@ -184,6 +184,18 @@ TEST(SeenStatus, TellsWhichTokenizerAndWhereBlocksLie) {
                         std::to_string(held) + "\n"));
 }
 
+TEST(SeenStatus, MillionsOfTokenIdsAreReadBesideTheLoop) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()},
+                       [](ServiceOptions& o) { o.router.default_policy = FindPolicy("prefix"); });
+  std::string ids = "7";
+  for (int i = 0; i < 300'000; ++i) ids += ",12345";
+  const std::string body = "{\"prompt\":[" + ids + "]}";
+  ASSERT_GT(body.size(), LocalTokenizer::kLargeBody);
+  EXPECT_EQ(router.Ask(Post(body, "x-ember-request-id: a\r\n", "/v1/completions")).status(), 200);
+  EXPECT_THAT(router.Page("/admin/explain?id=a"), HasSubstr("\"prompt_tokens\":300001"));
+}
+
 TEST(SeenStreams, TheTimeBetweenTokensIsMeasured) {
   FakeReplica replica([](http::TestSocket& peer, const WireMessage&) {
     peer.Send(

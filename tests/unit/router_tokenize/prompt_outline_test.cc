@@ -71,6 +71,13 @@ TEST(PromptOutline, FormsOfCompletionsAndOtherApis) {  // D4
   EXPECT_EQ(outline.ids, (std::vector<TokenId>{1, 2, 3}));
   EXPECT_TRUE(slots(PromptApi::kCompletion, R"({"prompt":[[7,8],[9]]})").empty());
   EXPECT_EQ(outline.ids, (std::vector<TokenId>{7, 8}));
+  EXPECT_TRUE(slots(PromptApi::kCompletion, R"({"prompt":[0,2147483647]})").empty());
+  EXPECT_EQ(outline.ids, (std::vector<TokenId>{0, 2147483647}));
+  for (const char* ids :
+       {"2147483648", "-1", "1.5", "1e3", "99999999999999999999999", "1,", "1 2"}) {
+    const std::string body = R"({"prompt":[)" + std::string(ids) + "]}";
+    EXPECT_EQ(Read(PromptApi::kCompletion, body, &outline), PromptReason::kInvalid) << ids;
+  }
   EXPECT_EQ(slots(PromptApi::kResponses,
                   R"({"input":")" + kLong + R"(","instructions":")" + kLong + "y\"}"),
             (Slots{kLong, kLong + "y"}));

@@ -23,6 +23,20 @@ TEST(RequestModel, OfAJsonObjectWhereverItStands) {
   }
 }
 
+// Long values are passed over by their brackets and strings alone.
+TEST(RequestModel, BehindNestedValuesOfAnyLength) {
+  for (size_t length = 0; length < 200; ++length) {
+    const std::string numbers(length, '7'), text(length, ']');
+    const std::string value = "[{\"a\":[" + numbers + R"(],"]}":"\"}]{[)" + text + "\"}," +
+                              numbers + ",{},[[]]," + numbers + "]";
+    EXPECT_EQ(ModelOfJson("{\"x\":" + value + ",\"model\":\"m\"}"), "m") << length;
+    for (size_t cut = 1; cut < 4; ++cut) {
+      EXPECT_EQ(ModelOfJson("{\"x\":" + value.substr(0, value.size() - cut)), "");
+    }
+    EXPECT_EQ(ModelOfJson("{\"x\":" + value + "],\"model\":\"m\"}"), "") << "a bracket too many";
+  }
+}
+
 // As audio is sent.
 TEST(RequestModel, OfAForm) {
   const std::string file =
