@@ -1,6 +1,6 @@
 #include "router/front/cors.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace ember::router {
 namespace {

@@ -1,8 +1,10 @@
-// What `ember explain` makes of the router's JSON.
+// What `ember explain` makes of the router's JSON, and of its errors.
 #include "client/cli/explain_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "client/cli/router_call.h"
 
 namespace ember::cli {
 namespace {
@@ -39,6 +41,23 @@ TEST(ExplainView, SaysWhoIsNoCandidateAndWhyTokensAreUnknown) {
   EXPECT_THAT(*text, HasSubstr("tokens unknown: deadline: slow"));
   EXPECT_THAT(*text, HasSubstr("not a candidate: r2, ejected, 3 in flight: no answer"));
   EXPECT_THAT(*text, HasSubstr("no costs"));
+}
+
+TEST(ExplainView, WithoutTokensNoPolicyIsBlamedAndARefusedRequestHasItsLine) {
+  const auto text = ExplainedText(
+      R"({"requests":[{"outcome":"refused: no","attempts":[]},{"outcome":"done","attempts":[
+{"replica":"r1","policy":"cache_aware","reason":"no_tokens: least load","candidates":[]}]}]})");
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(*text, HasSubstr("no costs: they go by tokens\n"));
+  EXPECT_THAT(*text, HasSubstr("tokenized in - ms\n\n"));
+}
+
+TEST(RouterError, IsReadAsTheJsonThatItIs) {
+  EXPECT_EQ(RouterErrorText(R"({"error":{"message":"no \"r1\" \u00e9","type":"x"}})"),
+            "no \"r1\" \xC3\xA9");
+  EXPECT_EQ(RouterErrorText("<html>"), "<html>");
+  EXPECT_EQ(RouterErrorText("{}"), "{}");
+  EXPECT_EQ(RouterErrorText(std::string(1000, 'x')).size(), 200u);
 }
 
 TEST(ExplainView, ShowsWhatWasToldBesideWhatIsHeld) {
