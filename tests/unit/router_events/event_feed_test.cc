@@ -333,30 +333,6 @@ TEST_F(EventFeedTest, AnotherBlockSizeStartsAnewAndBothSizesScore) {
   EXPECT_EQ(Device(second, PromptOf(1, 48)), 48u);
 }
 
-// A13, A15: vLLM tells of the part of a block with which a prompt ends as of a smaller block.
-TEST_F(EventFeedTest, APartOfABlockTakesNothingFromTheWholeOnes) {
-  const HolderId holder = Add(kSource).front();
-  const Tokens prompt = PromptOf(1, 12);
-  EngineModel whole({.block_size = 4, .group = 0});
-  EngineModel part({.block_size = 2, .group = 0});
-  const Tokens end = PromptOf(9, 2);
-  const std::string before =
-      part.Batch({part.StoredEvent({part.HashesOf(end)[0]}, std::nullopt, end)});
-  const std::string after =
-      part.Batch({part.StoredEvent({part.HashesOf(end)[0]}, whole.HashesOf(prompt)[2], end)});
-  Tell(kSource, before);  // nobody knows yet that it is one
-  EXPECT_EQ(Device(holder, end), 2u);
-  feed_.OnTrusted(kSource);
-  Tell(kSource, whole.Store(prompt));
-  EXPECT_EQ(Device(holder, prompt), 12u);
-  Tell(kSource, after);
-  Tell(kSource, after);
-  EXPECT_EQ(Device(holder, prompt), 12u);
-  EXPECT_EQ(metrics_.parts.value(), 2u);
-  EXPECT_EQ(metrics_.block_size_changes.value(), 0u);
-  EXPECT_TRUE(feed_.trusted(holder));
-}
-
 // A15: a group that the engine has no more is not needed for ever.
 TEST_F(EventFeedTest, AfterALossTheEngineMayHaveOtherGroups) {
   const HolderId holder = Add(kSource).front();
