@@ -295,9 +295,8 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
   const std::string& why = routing->failure.empty() ? error.message : routing->failure;
   routing->record.outcome = error.code == kShutdown ? kShutdown : "refused: " + why;
   routing->record.status = error.status;
-  if (!(co_await writer.SendError(std::move(error), std::move(headers))).ok()) {
-    parts_.metrics->client_gone.Add();
-  }
+  const Status sent = co_await writer.SendError(std::move(error), std::move(headers));
+  if (!sent.ok() && !writer.stopping()) parts_.metrics->client_gone.Add();
   parts_.telemetry->Finish(std::move(routing->record));
 }
 

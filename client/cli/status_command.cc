@@ -252,9 +252,8 @@ void AddStatusCommand(CLI::App* app, int* exit_code) {
       "  ember status --store-grpc 10.0.0.1:7201,10.0.0.2:7201 --router-grpc 10.0.0.9:8081\n"
       "  watch -n1 ember status\n"
       "  ember status --json | jq .stores[].segments\n\n"
-      "Exit codes: 0 all reachable, 1 something is not (a store, only where one was named), 2 "
-      "wrong "
-      "usage.");
+      "Exit codes: 0 all reachable, 1 something is not (of stores only such as were named),\n"
+      "2 wrong usage.");
   CLI::Option* stores =
       status
           ->add_option("--store-grpc", flags.stores,
