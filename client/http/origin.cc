@@ -1,11 +1,18 @@
 #include "client/http/origin.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace ember::http {
 namespace {
 
 constexpr uint16_t kHttpsPort = 443;
+
+// Of names and IPv4 addresses, and between brackets of IPv6 ones with their zones.
+bool IsOfHosts(char c, bool in_brackets) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '.' || c == '_' || (in_brackets && (c == ':' || c == '%'));
+}
 
 std::string WithPort(const std::string& host, uint16_t port) {
   const std::string p = std::to_string(port);
@@ -42,7 +49,8 @@ Result<Origin> Origin::Parse(std::string_view text, bool any_port) {
   if (no_port) colon = text.size();
   std::string_view host = text.substr(0, colon);
   const std::string_view digits = no_port ? "443" : text.substr(colon + 1);
-  if (host.starts_with('[')) {
+  const bool in_brackets = host.starts_with('[');
+  if (in_brackets) {
     if (!host.ends_with(']')) return bad("no port after the bracket");
     host = host.substr(1, host.size() - 2);
     if (host.find(':') == std::string_view::npos) return bad("brackets are for IPv6");
@@ -50,6 +58,9 @@ Result<Origin> Origin::Parse(std::string_view text, bool any_port) {
     return bad("IPv6 needs brackets: [::1]:80");
   }
   if (host.empty()) return bad("no host");
+  if (!std::all_of(host.begin(), host.end(), [&](char c) { return IsOfHosts(c, in_brackets); })) {
+    return bad("no host's name or address");
+  }
   uint16_t port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (error != std::errc() || end != digits.data() + digits.size() || (port == 0 && !any_port))

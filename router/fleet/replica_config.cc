@@ -104,8 +104,10 @@ Status SetField(std::string_view name, std::string_view value, ReplicaConfig* ou
 Result<ReplicaConfig> ReplicaConfig::FromFields(std::string_view id,
                                                 std::span<const Field> fields) {
   const std::string context = "replica \"" + std::string(id.substr(0, 100)) + "\"";
-  if (!IsNameOf(id, "._-") || id.size() > 64) {
-    return InvalidError(context + ": its id is 1 to 64 letters, digits and \"._-\"");
+  // Ids stand in paths of the admin API, where "." and ".." mean something else.
+  if (!IsNameOf(id, "._-") || id.size() > 64 || id == "." || id == "..") {
+    return InvalidError(context +
+                        ": its id is 1 to 64 letters, digits and \"._-\", and not only dots");
   }
   ReplicaConfig config;
   config.id = id;

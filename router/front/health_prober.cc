@@ -72,7 +72,7 @@ asio::awaitable<Status> HealthProber::Ask(const Endpoint& endpoint, http::Cancel
         ? UnavailableError(std::string(reply.status().message()) + "; is it https?")
         : reply.status();
   }
-  if (reply->status != 200) {
+  if (reply->status / 100 != 2) {
     co_return UnavailableError(options_.path + " said " + std::to_string(reply->status) +
                                HintFor(reply->status));
   }

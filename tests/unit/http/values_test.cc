@@ -61,8 +61,8 @@ TEST(Request, SplitsAndDecodesTheTarget) {
 }
 
 TEST(Origin, ParsesWhatItPrintsAndRefusesTheRest) {
-  for (const char* good :
-       {"127.0.0.1:80", "[::1]:8000", "engine.example:65535", "https://engine.example:8443"}) {
+  for (const char* good : {"127.0.0.1:80", "[::1]:8000", "engine.example:65535",
+                           "https://engine.example:8443", "my_engine-0:1", "[fe80::1%eth0]:9"}) {
     const auto o = Origin::Parse(good);
     ASSERT_TRUE(o.ok()) << good;
     EXPECT_EQ(o->ToString(), good);
@@ -71,7 +71,8 @@ TEST(Origin, ParsesWhatItPrintsAndRefusesTheRest) {
   EXPECT_EQ(Origin::Parse("https://a/")->ToString(), "https://a:443");
   EXPECT_EQ(Origin::Parse("https://[::1]")->ToString(), "https://[::1]:443");
   for (const char* bad : {"", "a", "a:", "a:0", "a:65536", "a:8x", "::1", "::1:80", "[::1]",
-                          "[a]:1", ":80", "ftp://a:1", "https://", "a:1/v1", "u@a:1"}) {
+                          "[a]:1", ":80", "ftp://a:1", "https://", "a:1/v1", "u@a:1", "http=1:2",
+                          "a\r\nb:1", "a%b:1", "\xc3\xa4:1"}) {
     EXPECT_EQ(Origin::Parse(bad).status().code(), StatusCode::kInvalid) << bad;
   }
 }

@@ -63,6 +63,13 @@ std::string WhyNot(const RouterFixture& router) {
   return why;
 }
 
+TEST_F(TunedFleet, EverySuccessOfItsHealthPageIsOne) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  replica.SetHealth(204);
+  RouterFixture router({replica.origin()}, nullptr, 0);
+  EXPECT_TRUE(router.AwaitUsable(1));
+}
+
 TEST_F(TunedFleet, AReplicaThatIsNotUpSaysWhatMayBeWrong) {
   FakeReplica replica(Answering(JsonReply(200, "{}")));
   for (const auto& [status, hint] : {std::pair(401, "key="), {404, "--health-path"}}) {
