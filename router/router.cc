@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "router/telemetry/tenant_digest.h"
-#include "router/tokenize/prompt_cache.h"
 
 namespace ember::router {
 namespace {
@@ -90,6 +89,7 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
   if (parts_.replicas->models().Lists(*routing.model)) {
     parts_.metrics->model_requests.At(*routing.model).Add();
   }
+  AvoidWhereItFailed(&routing);
   std::string retry_reason;
   do {
     if (auto refusal = co_await FindRoom(request, writer, &routing)) {
@@ -99,11 +99,10 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
     if (!retry_reason.empty()) parts_.metrics->retries.At(retry_reason).Add();
     const RoutingDecision& decision = Decide(Candidates(routing), &routing);
     const AttemptResult result = co_await Forward(request, writer, &routing, decision);
-    Suspect(request, &routing, result);
     if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
       Finish(&routing, result);
       if (result.cut_at && co_await parts_.forwarder->IsDead(*result.cut_at)) {
-        CountBreak(request, &routing, result);
+        (void)CountBreak(request, &routing, result);  // its health was told
       }
       co_return;
     }
@@ -113,34 +112,6 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
     retry_reason = result.retry_reason;
   } while (routing.record.attempts.size() <= static_cast<size_t>(options_.max_retries));
   co_await Refuse(writer, &routing, *std::move(error));
-}
-
-std::optional<OpenAiError> Router::CheckSuspicion(const http::Request& request, Routing* routing) {
-  if (suspects_.empty() || request.body.empty()) return {};
-  routing->digest = PromptCache::DigestOf(request.path, request.body);
-  const int breaks = suspects_.Breaks(*routing->digest, SteadyClock().Now());
-  if (breaks >= SuspectList::kSuspect) routing->may_break = 1;
-  if (breaks < SuspectList::kGuilty) return {};
-  return OpenAiError::ForHttpStatus(
-      502,
-      "this request broke " + std::to_string(breaks) + " replicas and is left alone for a while",
-      "breaks_replicas");
-}
-
-void Router::Suspect(const http::Request& request, Routing* routing, const AttemptResult& result) {
-  if (result.retry_reason == "reset") {
-    CountBreak(request, routing, result);
-  } else if (routing->digest && result.relay.end == RelayEnd::kDone) {
-    suspects_.OnServed(*routing->digest);
-  }
-}
-
-void Router::CountBreak(const http::Request& request, Routing* routing,
-                        const AttemptResult& result) {
-  ++routing->breaks;
-  if (request.body.empty()) return;
-  if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
-  suspects_.OnBroke(*routing->digest, routing->asked, result.relay.started_at, SteadyClock().Now());
 }
 
 asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request& request,
@@ -157,12 +128,12 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
     if (options_.trust_tenant_header) tenant = request.headers.Get("x-ember-tenant").substr(0, 64);
     if (tenant.empty()) tenant = TenantDigest(request.headers);
     const TimePoint since = SteadyClock().Now();
-    const Status waited =
-        co_await admission.Wait({.tenant = tenant,
-                                 .bytes = request.body.size(),
-                                 .places = Takers(*routing),
-                                 .may_go = [this, routing] { return AnyRoom(*routing); }},
-                                writer.gone());
+    const Status waited = co_await admission.Wait(
+        {.tenant = tenant,
+         .bytes = request.body.size(),
+         .places = Takers(*routing),
+         .may_go = [this, routing] { return AnyRoom(*routing) || !AnyUsable(*routing); }},
+        writer.gone());
     routing->record.queued += SteadyClock().Now() - since;
     queued = true;
     if (waited.code() == StatusCode::kBusy) {
@@ -255,6 +226,7 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   }
   AttemptResult result = co_await parts_.forwarder->Forward(request, writer, attempt);
   Settle(*routing, presumed, cost, result);
+  Judge(request, routing, result);  // while the flight holds the member
   AttemptRecord& tried = record.attempts.back();
   tried.sent_at = result.relay.started_at;
   tried.first_byte_at = result.relay.first_byte_at;
@@ -289,7 +261,9 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
   if (!routing->record.attempts.empty()) {
     headers.Add("x-ember-replica", std::string(routing->record.replica()));
   }
-  if (error.status == 429 || error.status == 503) {
+  if (routing->retry_after_s > 0) {
+    headers.Add("Retry-After", std::to_string(routing->retry_after_s));
+  } else if (error.status == 429 || error.status == 503) {
     headers.Add("Retry-After", std::to_string(parts_.admission->RetryAfterSeconds()));
   }
   const std::string& why = routing->failure.empty() ? error.message : routing->failure;

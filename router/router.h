@@ -67,13 +67,14 @@ class Router {
     RoutingOptions options;
     SharedPrompt prompt;               // null: tokens unknown
     std::optional<std::string> model;  // "": it names none; nothing: not looked for yet
-    MemberSet tried;                   // of the replicas that were asked
-    ReplicaNumber chosen = 0;          // by the last decision
-    ReplicaNumber asked = 0;           // its replica's first member
-    std::optional<Checksum> digest;    // of what is asked, once that matters
-    int breaks = 0;                    // replicas that broke off after they had the request
-    int may_break = 2;                 // before it is given up
-    std::string failure;               // of the replica that failed last, for logs
+    MemberSet tried;                 // of the replicas that were asked
+    ReplicaNumber chosen = 0;        // by the last decision
+    ReplicaNumber asked = 0;         // its replica's first member
+    std::optional<Checksum> digest;  // of what is asked, once that matters
+    int breaks = 0;                  // replicas that broke off after they had the request
+    int may_break = 2;               // before it is given up
+    int retry_after_s = 0;           // when a refusal of ours may be over; 0: see the queue
+    std::string failure;             // of the replica that failed last, for logs
     RequestRecord record;
   };
 
@@ -103,9 +104,16 @@ class Router {
   http::OpenAiError NoneUsable(const Routing& routing) const;
   // A request that broke replicas lately is not tried as often as others.
   std::optional<http::OpenAiError> CheckSuspicion(const http::Request& request, Routing* routing);
-  void Suspect(const http::Request& request, Routing* routing, const AttemptResult& result);
-  // The request may have broken the replica that it was sent to last.
-  void CountBreak(const http::Request& request, Routing* routing, const AttemptResult& result);
+  // One that a single replica answered with 5xx lately is tried elsewhere, where it can be.
+  void AvoidWhereItFailed(Routing* routing) const;
+  // What the attempt says about its replica, and about the request.
+  void Judge(const http::Request& request, Routing* routing, const AttemptResult& result);
+  // The request may have broken the replica that it was sent to last. Whether that may be the
+  // replica's fault.
+  bool CountBreak(const http::Request& request, Routing* routing, const AttemptResult& result);
+  // Likewise of one that was answered with 5xx.
+  bool CountServerError(const http::Request& request, Routing* routing,
+                        const AttemptResult& result);
   // How many decisions the policy has made about requests with the same replicas to choose from.
   uint64_t& TurnOf(const Routing& routing);
   // The decision among `candidates`, also added to the record.

@@ -1,9 +1,11 @@
-// SuspectList: requests that broke the replica they were sent to, by the digest of what they ask,
-// so that one that breaks whoever takes it is not walked through the fleet by a client that tries
-// again and again. Bounded; forgotten after a while, and as soon as it is served. One thread.
+// SuspectList: requests that broke the replica they were sent to, or that it answered with 5xx, by
+// the digest of what they ask, so that one that breaks whoever takes it is not walked through the
+// fleet by a client that tries again and again, and what fails everywhere is held against nobody.
+// Bounded; forgotten after a while, and as soon as it is served. One thread.
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "proto/base/checksum.h"
 #include "proto/base/time.h"
@@ -19,19 +21,29 @@ class SuspectList {
   static constexpr Duration kMemory = seconds(30);
 
   bool empty() const { return entries_.empty(); }
-  // Requests that one death cut off together (sent before it) count it once.
-  void OnBroke(const Checksum& digest, uint32_t replica, TimePoint sent, TimePoint now);
+  // Requests that one death cut off together (sent before it) count it once. Both say whether it
+  // may be the replica's fault: not when the request failed elsewhere too, and of equal requests
+  // that failed together only the first one.
+  bool OnBroke(const Checksum& digest, uint32_t replica, TimePoint sent, TimePoint now);
+  bool OnServerError(const Checksum& digest, uint32_t replica, TimePoint sent, TimePoint now);
   // A neighbour of the guilty one, or luck: nothing is held against it.
   void OnServed(const Checksum& digest) { entries_.erase(digest); }
+  // The only replica that answered it with 5xx lately, if it broke none: another one may do better.
+  std::optional<uint32_t> FailedAt(const Checksum& digest, TimePoint now) const;
   // Replicas that it broke lately.
   int Breaks(const Checksum& digest, TimePoint now) const;
+  // Until it is forgotten; zero: nothing is known of it.
+  Duration TimeLeft(const Checksum& digest, TimePoint now) const;
 
  private:
   struct Entry {
     int breaks = 0;
     TimePoint last;
-    std::map<uint32_t, TimePoint> broken;  // replicas, and when last
+    std::map<uint32_t, TimePoint> at;  // replicas, and when last
   };
+  bool Add(const Checksum& digest, uint32_t replica, TimePoint sent, TimePoint now, int breaks);
+  // Null: nothing is known, or it was long ago.
+  const Entry* Find(const Checksum& digest, TimePoint now) const;
   std::map<Checksum, Entry> entries_;
 };
 

@@ -25,7 +25,7 @@ class DecayingSum {
   double PerMs(TimePoint now) const { return At(now) / memory_ms_; }
 
  private:
-  const double memory_ms_;
+  double memory_ms_;
   double sum_ = 0;
   TimePoint at_;
 };

@@ -1,12 +1,18 @@
 #include "router/fleet/health.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ember::router {
 namespace {
 
 constexpr int kSlowProbes = 3;
-constexpr int kMaxStrikes = 6;
+constexpr int kMinStrikes = 6;
+constexpr int kMaxStrikes = 1000;
+// How improbable a run has to be as one of its peers: on trial less is enough.
+constexpr double kChance = 1e-6, kChanceOnTrial = 1e-2;
+// Replies without a failure that every replica is taken to have given.
+constexpr double kGoodFaith = 2;
 // A replica that was up this long has a clean record.
 constexpr Duration kCleanRecord = seconds(60);
 
@@ -22,6 +28,12 @@ int StrikesOf(Health::Reply reply) {
       break;
   }
   return 0;
+}
+
+// Failures in a row that are less probable than `chance` where this share of all fails.
+double RunBeyond(double chance, double failing) {
+  if (failing <= 0) return 0;
+  return failing >= 1 ? kMaxStrikes : std::log(chance) / std::log(failing);
 }
 
 Ejection EjectionFor(Health::Reply reply) {
@@ -76,16 +88,26 @@ void Health::OnConnectFailure(const Status& why, TimePoint now) {
   Eject(Ejection::kConnect, "request: " + why.ToString(), Duration::zero(), now);
 }
 
-void Health::OnReply(Reply reply, const std::string& what, bool others, TimePoint now) {
+void Health::OnReply(Reply reply, const std::string& what, const Peers& peers, TimePoint now) {
   if (state_ == State::kEjected || state_ == State::kJoining) return;
+  replies_.Add(1, now);
   if (reply == Reply::kGood) {
     strikes_ = 0;
     if (state_ == State::kTrial && ++good_replies_ >= static_cast<int>(kTrialRequests)) MoveUp(now);
     return;
   }
+  failures_.Add(1, now);
   strikes_ = std::min(strikes_ + StrikesOf(reply), kMaxStrikes);
-  if (!others || (strikes_ < kMaxStrikes && state_ != State::kTrial)) return;
+  const double enough = state_ == State::kTrial
+                            ? RunBeyond(kChanceOnTrial, peers.failing)
+                            : std::max<double>(kMinStrikes, RunBeyond(kChance, peers.failing));
+  if (!peers.can_spare || strikes_ < enough) return;
   PutOutForReplies(EjectionFor(reply), "replies: " + what, now);
+}
+
+void Health::OnExcusedReply(TimePoint now) {
+  replies_.Add(1, now);
+  failures_.Add(1, now);
 }
 
 void Health::PutOutForReplies(Ejection reason, std::string why, TimePoint now) {
@@ -114,6 +136,16 @@ void Health::MoveUp(TimePoint now) {
 std::optional<Ejection> Health::ejection() const {
   if (state_ == State::kJoining || usable()) return {};
   return state_ == State::kEjected ? ejection_ : Ejection::kAgent;
+}
+
+bool Health::out_for_replies() const {
+  return state_ == State::kEjected &&
+         (ejection_ == Ejection::kReset || ejection_ == Ejection::kTimeout ||
+          ejection_ == Ejection::kServerError);
+}
+
+double Health::failing(TimePoint now) const {
+  return failures_.At(now) / (replies_.At(now) + kGoodFaith);
 }
 
 std::string Health::why() const {

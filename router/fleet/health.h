@@ -9,7 +9,8 @@
 // weighed: a reply that never began says more than a 500. It puts the replica out for a hold,
 // longer each time it happens again, for its probes may well be good; the other witnesses hold
 // nothing, so that a replica that is back is tried with the next probe. What a client did wrong
-// (4xx) is never a witness.
+// (4xx) is never a witness, and what its peers fail at too is a weak one: the more of their replies
+// fail, the longer a run has to be before it says something about this replica.
 #pragma once
 
 #include <optional>
@@ -17,6 +18,7 @@
 
 #include "proto/base/status.h"
 #include "proto/base/time.h"
+#include "router/estimate/decaying_sum.h"
 
 namespace ember::router {
 
@@ -39,6 +41,14 @@ class Health {
   // How one attempt at the replica ended, of those that say something about it.
   enum class Reply : uint8_t { kGood, kReset, kTimeout, kServerError };
 
+  // The other replicas that take the same requests.
+  struct Peers {
+    // Enough of them are usable. Else it is not put out by what its replies say: its errors are
+    // better answers than ours.
+    bool can_spare = true;
+    double failing = 0;  // the mean of their `failing`
+  };
+
   // Requests at once while on trial.
   static constexpr uint32_t kTrialRequests = 4;
 
@@ -47,9 +57,9 @@ class Health {
   // `status` of a probe: OK, kDeadline when it was too slow, anything else when it failed.
   void OnProbe(const Status& status, TimePoint now);
   void OnConnectFailure(const Status& why, TimePoint now);
-  // `others`: another replica is usable. The last one is not put out by what its replies say: its
-  // errors are better answers than ours.
-  void OnReply(Reply reply, const std::string& what, bool others, TimePoint now);
+  void OnReply(Reply reply, const std::string& what, const Peers& peers, TimePoint now);
+  // A failure that was the request's fault; it only shows how many there are.
+  void OnExcusedReply(TimePoint now);
   void OnAgentReport(bool healthy) { reported_ = healthy; }
   void OnAgentLost() { reported_.reset(); }
 
@@ -63,6 +73,10 @@ class Health {
   std::string why() const;
   // Why it is out, unless it is usable or joining.
   std::optional<Ejection> ejection() const;
+  // It is out because of what its replies said.
+  bool out_for_replies() const;
+  // The share of its replies lately that failed; few ones count as less.
+  double failing(TimePoint now) const;
   // Until the next probe: soon while down, so that a replica that is back is used at once.
   Duration probe_delay() const;
 
@@ -76,11 +90,13 @@ class Health {
   std::optional<bool> reported_;
   Ejection ejection_ = Ejection::kProbe;  // the newest one
   std::string why_ = "not probed yet";
-  bool probed_ = false;   // with an answer, of whatever kind
-  int slow_ = 0;          // probes in a row
-  int strikes_ = 0;       // weighed failures since the last good reply
-  int good_replies_ = 0;  // while on trial
-  TimePoint since_;       // of the state
+  bool probed_ = false;  // with an answer, of whatever kind
+  int slow_ = 0;         // probes in a row
+  int strikes_ = 0;      // weighed failures since the last good reply
+  DecayingSum failures_{seconds(10)};
+  DecayingSum replies_{seconds(10)};  // good ones and failures
+  int good_replies_ = 0;              // while on trial
+  TimePoint since_;                   // of the state
   TimePoint held_until_;
   Duration next_hold_ = Duration::zero();  // zero: the first one
 };

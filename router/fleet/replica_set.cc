@@ -173,7 +173,7 @@ void ReplicaSet::Change(Endpoint& endpoint, const F& change) {
   }
   if (before == after) return;
   for (ReplicaListener* l : listeners_) l->OnStateChanged(endpoint);
-  if (endpoint.usable() && on_room_) on_room_();
+  if (on_room_) on_room_();
 }
 
 Status ReplicaSet::Drain(std::string_view id) { return SetDraining(id, true); }
@@ -382,15 +382,9 @@ void ReplicaSet::ApplyConnectFailure(ReplicaNumber replica, const Status& why, T
 void ReplicaSet::ApplyReply(ReplicaNumber replica, Health::Reply reply, const std::string& what,
                             TimePoint now) {
   Endpoint& endpoint = *at(replica).endpoint;
-  const bool others = reply != Health::Reply::kGood && OthersUsable(endpoint);
-  Change(endpoint, [&] { endpoint.health.OnReply(reply, what, others, now); });
-}
-
-bool ReplicaSet::OthersUsable(const Endpoint& endpoint) const {
-  return std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& other) {
-    return other.get() != &endpoint && other->usable() &&
-           models_.Overlap(endpoint.members.front(), other->members.front());
-  });
+  const Health::Peers peers =
+      reply == Health::Reply::kGood ? Health::Peers() : PeersOf(endpoint, now);
+  Change(endpoint, [&] { endpoint.health.OnReply(reply, what, peers, now); });
 }
 
 }  // namespace ember::router

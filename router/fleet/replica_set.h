@@ -110,7 +110,8 @@ class ReplicaSet {
   void AddListener(ReplicaListener* listener) { listeners_.push_back(listener); }
   // Nobody is told of anything any more.
   void DropListeners() { listeners_.clear(); }
-  // Called when a request has ended or a member became usable: who waits for room may look again.
+  // Called when a request has ended or a member became usable or is it no more: who waits for room
+  // may look again.
   void SetOnRoom(std::function<void()> on_room) { on_room_ = std::move(on_room); }
 
   // kInvalid: there is one of that id. kNoSpace: no number is free.
@@ -166,6 +167,9 @@ class ReplicaSet {
   void ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now);
   void ApplyReply(ReplicaNumber replica, Health::Reply reply, const std::string& what,
                   TimePoint now);
+  void ApplyExcusedReply(ReplicaNumber replica, TimePoint now) {
+    at(replica).endpoint->health.OnExcusedReply(now);
+  }
 
  private:
   // What its last report, of `now`, says that others' requests have still to be computed there.
@@ -181,6 +185,9 @@ class ReplicaSet {
   void FreeIfOver(const Endpoint& endpoint);
   // Another one is usable, and takes requests that this one takes.
   bool OthersUsable(const Endpoint& endpoint) const;
+  // Of those that take requests that this one takes. At most half of them are out for their replies
+  // at once.
+  Health::Peers PeersOf(const Endpoint& endpoint, TimePoint now) const;
 
   const HealthOptions health_;
   std::vector<std::unique_ptr<Member>> slots_;

@@ -237,13 +237,10 @@ void Forwarder::JudgeHealth(ReplicaNumber replica, AttemptResult* result) {
   if (result->retry_reason == "connect") {
     return replicas_.ApplyConnectFailure(replica, relay.error, Now());
   }
-  if (const auto reply = ReplyOf(relay)) {
-    const bool good = *reply == Health::Reply::kGood;
-    const std::string what = good               ? ""
-                             : relay.error.ok() ? "status " + std::to_string(relay.status)
-                                                : relay.error.ToString();
-    replicas_.ApplyReply(replica, *reply, what, Now());
-  }
+  result->verdict = ReplyOf(relay);
+  if (!result->verdict || *result->verdict == Health::Reply::kGood) return;
+  result->verdict_reason =
+      relay.error.ok() ? "status " + std::to_string(relay.status) : relay.error.ToString();
 }
 
 }  // namespace ember::router

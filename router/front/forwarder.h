@@ -43,6 +43,9 @@ struct AttemptResult {
   // Set when nothing was sent to the client and another replica may do better: "connect", "reset",
   // "busy", "hung" or "status_503".
   std::string retry_reason;
+  // What it says about the replica's health, if anything; a failed connection was told already.
+  std::optional<Health::Reply> verdict;
+  std::string verdict_reason;          // for people; "" when it is good
   std::optional<http::Origin> cut_at;  // the replica broke off within its reply; see IsDead
 };
 
@@ -67,7 +70,7 @@ class Forwarder {
   // The router's own headers of a reply, `result` known so far.
   void Label(const Attempt& attempt, const AttemptResult& result, const http::RelayOutcome& so_far,
              http::ResponseHead* head) const;
-  // What the attempt says about the replica's health.
+  // What the attempt says about the replica's health, into `result`.
   void JudgeHealth(ReplicaNumber replica, AttemptResult* result);
 
   http::UpstreamPool& pool_;

@@ -222,7 +222,55 @@ TEST(Poison, ARequestThatBreaksReplicasIsLeftAloneHoweverOftenItsClientTries) { 
     EXPECT_LE(broken, i == 0 ? 2 : 3) << "two in one request, one more when it comes again";
     EXPECT_EQ(router.Ask(Post("{\"prompt\":\"other\"}")).status(), 200);
   }
-  EXPECT_THAT(router.Ask(Post("{\"prompt\":\"poison\"}")).body, HasSubstr("breaks_replicas"));
+  const WireMessage refused = router.Ask(Post("{\"prompt\":\"poison\"}"));
+  EXPECT_THAT(refused.body, HasSubstr("breaks_replicas"));
+  EXPECT_GE(std::stoi(refused.Field("Retry-After")), 1);
+  EXPECT_LE(std::stoi(refused.Field("Retry-After")), 30) << "when it is tried again";
+}
+
+// D31, P6: at once and one by one, the same body and others, 5xx and resets.
+TEST(Poison, WhatFailsAtEveryReplicaPutsNoneOfThemOut) {
+  for (const bool resets : {false, true}) {
+    std::vector<std::unique_ptr<FakeReplica>> replicas;
+    std::vector<http::Origin> origins;
+    for (int i = 0; i < 4; ++i) {
+      replicas.push_back(std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& r) {
+        if (r.body.find("poison") == r.body.npos) return (void)peer.Send(JsonReply(200, "{}"));
+        if (resets) return peer.Reset();
+        peer.Send(JsonReply(500, "{}"));
+      }));
+      origins.push_back(replicas.back()->origin());
+    }
+    RouterFixture router(origins, NoKeptConnections);
+    for (const int kinds : {1, 1000}) {
+      for (int i = 0; i < 64; ++i) {
+        const std::string poison =
+            "{\"prompt\":\"poison\",\"n\":" + std::to_string(i % kinds) + "}";
+        std::vector<TestSocket> clients;
+        for (int c = 0; c < 4; ++c) {
+          clients.push_back(router.Client());
+          clients.back().Send(Post(poison));
+        }
+        for (TestSocket& client : clients)
+          EXPECT_EQ(client.ReadMessage().status(), resets ? 502 : 500);
+        if (i % 8 == 0) EXPECT_EQ(router.Ask(Post("{\"prompt\":\"good\"}")).status(), 200);
+      }
+    }
+    for (const ReplicaReport& r : router.Status().replicas) {
+      EXPECT_EQ(r.state, "up") << r.why_unhealthy << resets;
+    }
+  }
+}
+
+TEST(Ejection, WhatOneReplicaFailedAtIsTriedElsewhereWhenItComesAgain) {
+  FakeReplica bad(Answering(JsonReply(500, "{}"))), good(Answering(JsonReply(200, "{}")));
+  RouterFixture router({bad.origin(), good.origin()});
+  for (int i = 0; i < 3; ++i) {
+    const std::string body = "{\"n\":1,\"turn\":" + std::to_string(i) + "}";
+    EXPECT_EQ(router.Ask(Post(body, "x-ember-pin: r1\r\n")).status(), 500);
+    if (i == 0) EXPECT_EQ(router.Ask(Post(body, "x-ember-pin: r1\r\n")).status(), 500);
+    EXPECT_EQ(router.Ask(Post(body, "x-ember-policy: round_robin\r\n")).status(), 200);
+  }
 }
 
 constexpr char kBegun[] =

@@ -17,7 +17,7 @@ class HealthTest : public testing::Test {
  protected:
   void Probe(int ms, const Status& status = OkStatus()) { h.OnProbe(status, At(ms)); }
   void Say(Reply reply, int times, int ms = 0) {
-    for (int i = 0; i < times; ++i) h.OnReply(reply, "status 500", true, At(ms));
+    for (int i = 0; i < times; ++i) h.OnReply(reply, "status 500", peers, At(ms));
   }
   // Probes every 250 ms from `ms` on until it is usable again; when that was.
   int BackAt(int ms) {
@@ -25,6 +25,7 @@ class HealthTest : public testing::Test {
     return ms;
   }
   Health h;
+  Health::Peers peers;
 };
 
 TEST_F(HealthTest, JoinsWithTheFirstGoodProbe) {
@@ -96,6 +97,45 @@ TEST_F(HealthTest, ARunOfFailuresPutsItOutByTheirWeight) {
     EXPECT_EQ(h.ejection(), c.reason);
     EXPECT_THAT(h.why(), testing::HasSubstr("status 500"));
   }
+}
+
+// D31: what fails everywhere says nothing about one replica, but one that fails always is found.
+TEST_F(HealthTest, TheMoreOfItsPeersRepliesFailTheLongerARunHasToBe) {
+  const struct {
+    double failing;
+    int stays, out;
+  } cases[] = {{0.05, 5, 6}, {0.2, 6, 20}, {0.5, 15, 30}, {0.9, 100, 200}, {1, 900, 0}};
+  for (const auto& c : cases) {
+    h = Health();
+    peers.failing = c.failing;
+    Probe(0);
+    Say(Reply::kServerError, c.stays);
+    EXPECT_TRUE(h.usable()) << c.failing;
+    if (c.out > 0) Say(Reply::kServerError, c.out - c.stays);
+    EXPECT_EQ(h.usable(), c.out == 0) << c.failing;
+  }
+  h = Health();
+  peers.failing = 0.5;
+  Probe(0);
+  h.OnConnectFailure(UnavailableError("refused"), At(1));
+  Probe(2);
+  ASSERT_EQ(h.state(), State::kTrial);
+  Say(Reply::kServerError, 5, 3);
+  EXPECT_TRUE(h.usable()) << "on trial too";
+  Say(Reply::kServerError, 5, 3);
+  EXPECT_FALSE(h.usable());
+}
+
+TEST_F(HealthTest, TheShareOfItsRepliesThatFailsFadesAndFewOnesSayLittle) {
+  peers.can_spare = false;
+  Probe(0);
+  Say(Reply::kServerError, 1);
+  EXPECT_NEAR(h.failing(At(0)), 1.0 / 3, 0.01);
+  Say(Reply::kGood, 100);
+  Say(Reply::kReset, 50);
+  for (int i = 0; i < 49; ++i) h.OnExcusedReply(At(0));
+  EXPECT_NEAR(h.failing(At(0)), 0.5, 0.02);
+  EXPECT_LT(h.failing(At(120'000)), 0.01);
 }
 
 TEST_F(HealthTest, WhatItsRepliesPutOutIsHeldLongerEachTime) {

@@ -232,10 +232,10 @@ TEST(ReplicaSet, OnTrialItGetsFewRequestsAtOnceAndItsReturnIsTold) {
   int rooms = 0;
   set.SetOnRoom([&] { ++rooms; });
   set.ApplyConnectFailure(0, UnavailableError("refused"), AtMs(10));
-  EXPECT_EQ(rooms, 0);
+  EXPECT_EQ(rooms, 1) << "who waits for it waits in vain";
   set.Probe(0, OkStatus(), AtMs(20));
   EXPECT_EQ(diary.Take(), (Notes{"r1 ejected", "r1 readmitted", "r1 trial"}));
-  EXPECT_EQ(rooms, 1) << "who waits may look again";
+  EXPECT_EQ(rooms, 2) << "who waits may look again";
   std::vector<ReplicaSet::Flight> flights;
   while (set.at(0).has_room()) flights.push_back(set.Start(0, 0, 0, AtMs(20)));
   EXPECT_EQ(flights.size(), Health::kTrialRequests);
@@ -255,6 +255,31 @@ TEST(ReplicaSet, TheLastUsableReplicaIsNotPutOutByWhatItSays) {
   }
   EXPECT_EQ(set.State(0), "ejected");
   EXPECT_EQ(set.State(1), "up") << "its errors are better answers than ours";
+}
+
+// D31, P6.
+TEST(ReplicaSet, AtMostHalfOfThemAreOutForTheirRepliesAtOnce) {
+  Set set(5);
+  for (const ReplicaNumber n : {0u, 1u, 2u, 3u, 4u}) set.Probe(n);
+  set.ApplyConnectFailure(4, UnavailableError("refused"), AtMs(1));  // not by its replies
+  for (const ReplicaNumber n : {0u, 1u, 2u, 3u}) {
+    for (int i = 0; i < 900; ++i) set.ApplyReply(n, Health::Reply::kReset, "reset", AtMs(1));
+  }
+  EXPECT_EQ(set.State(0), "ejected");
+  EXPECT_EQ(set.State(1), "ejected");
+  EXPECT_EQ(set.State(2), "up");
+  EXPECT_EQ(set.State(3), "up");
+}
+
+TEST(ReplicaSet, WhatAllOfThemFailAtPutsNoneOfThemOut) {
+  Set set(4);
+  for (const ReplicaNumber n : {0u, 1u, 2u, 3u}) set.Probe(n);
+  for (int i = 0; i < 100; ++i) {
+    for (const ReplicaNumber n : {0u, 1u, 2u, 3u}) {
+      set.ApplyReply(n, Health::Reply::kServerError, "500", AtMs(i));
+    }
+  }
+  EXPECT_EQ(set.usable_count(), 4u);
 }
 
 TEST(ReplicaSet, HasRoomForManyAndSaysWhenItHasNone) {

@@ -16,6 +16,8 @@ TEST(SuspectList, CountsForgetsAndAcquits) {
   list.OnBroke(Digest(2), 1, At(0), At(10));
   EXPECT_EQ(list.Breaks(Digest(1), At(20)), 2);
   EXPECT_EQ(list.Breaks(Digest(3), At(20)), 0);
+  EXPECT_EQ(list.TimeLeft(Digest(1), At(20)), SuspectList::kMemory - milliseconds(10));
+  EXPECT_EQ(list.TimeLeft(Digest(3), At(20)), Duration::zero());
   list.OnServed(Digest(2));
   EXPECT_EQ(list.Breaks(Digest(2), At(20)), 0);
   const TimePoint later = At(10) + SuspectList::kMemory;
@@ -32,6 +34,26 @@ TEST(SuspectList, OneDeathThatCutsManyCountsOnce) {
   EXPECT_EQ(list.Breaks(Digest(1), At(101)), 2) << "another replica";
   list.OnBroke(Digest(1), 7, At(200), At(210));
   EXPECT_EQ(list.Breaks(Digest(1), At(210)), 3) << "sent again, and it died again";
+}
+
+// D31: what a request fails at everywhere is nothing against the replicas.
+TEST(SuspectList, WhatFailedElsewhereTooIsNoReplicasFault) {
+  SuspectList list;
+  EXPECT_TRUE(list.OnServerError(Digest(1), 0, At(0), At(10)));
+  EXPECT_FALSE(list.OnServerError(Digest(1), 0, At(5), At(11))) << "sent before the first failed";
+  EXPECT_TRUE(list.OnServerError(Digest(1), 0, At(20), At(30)));
+  EXPECT_EQ(list.FailedAt(Digest(1), At(30)), 0u);
+  EXPECT_FALSE(list.OnServerError(Digest(1), 1, At(40), At(50)));
+  EXPECT_FALSE(list.OnServerError(Digest(1), 0, At(60), At(70)));
+  EXPECT_EQ(list.FailedAt(Digest(1), At(70)), std::nullopt) << "no replica is better than others";
+  EXPECT_EQ(list.Breaks(Digest(1), At(70)), 0) << "it broke nothing";
+  EXPECT_TRUE(list.OnBroke(Digest(2), 0, At(0), At(70)));
+  EXPECT_FALSE(list.OnBroke(Digest(2), 1, At(0), At(71)));
+  EXPECT_TRUE(list.OnBroke(Digest(3), 0, At(0), At(72)));
+  EXPECT_EQ(list.FailedAt(Digest(3), At(73)), std::nullopt) << "it must not break another one";
+  list.OnServed(Digest(1));
+  EXPECT_TRUE(list.OnServerError(Digest(1), 1, At(80), At(90)));
+  EXPECT_EQ(list.FailedAt(Digest(1), At(90) + SuspectList::kMemory), std::nullopt);
 }
 
 TEST(SuspectList, IsBounded) {

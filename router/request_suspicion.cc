@@ -1,0 +1,73 @@
+// Router's part on requests that break or fail at replicas: what is the request's fault, and what
+// the replica's.
+#include <cmath>
+
+#include "router/router.h"
+#include "router/tokenize/prompt_cache.h"
+
+namespace ember::router {
+
+using http::OpenAiError;
+
+std::optional<OpenAiError> Router::CheckSuspicion(const http::Request& request, Routing* routing) {
+  if (suspects_.empty() || request.body.empty()) return {};
+  routing->digest = PromptCache::DigestOf(request.path, request.body);
+  const TimePoint now = SteadyClock().Now();
+  const int breaks = suspects_.Breaks(*routing->digest, now);
+  if (breaks >= SuspectList::kSuspect) routing->may_break = 1;
+  if (breaks < SuspectList::kGuilty) return {};
+  const double left_s = ToMilliseconds(suspects_.TimeLeft(*routing->digest, now)) / 1000;
+  routing->retry_after_s = static_cast<int>(std::ceil(left_s));
+  return OpenAiError::ForHttpStatus(
+      502,
+      "this request broke " + std::to_string(breaks) + " replicas and is left alone for a while",
+      "breaks_replicas");
+}
+
+void Router::AvoidWhereItFailed(Routing* routing) const {
+  if (!routing->digest) return;
+  const auto failed_at = suspects_.FailedAt(*routing->digest, SteadyClock().Now());
+  if (!failed_at) return;
+  for (const auto& endpoint : parts_.replicas->endpoints()) {
+    if (endpoint->members.front() != *failed_at) continue;
+    MemberSet avoided;
+    for (const ReplicaNumber n : endpoint->members) avoided.set(n);
+    if ((Takers(*routing) & parts_.replicas->usable() & ~avoided).any()) routing->tried |= avoided;
+    return;
+  }
+}
+
+void Router::Judge(const http::Request& request, Routing* routing, const AttemptResult& result) {
+  bool counts = true;
+  if (result.retry_reason == "reset") {
+    counts = CountBreak(request, routing, result);
+  } else if (result.verdict == Health::Reply::kServerError) {
+    // With 503 a replica speaks of itself.
+    counts = result.relay.status == 503 || CountServerError(request, routing, result);
+  } else if (routing->digest && result.relay.end == http::RelayEnd::kDone) {
+    suspects_.OnServed(*routing->digest);
+  }
+  if (!result.verdict) return;
+  const TimePoint now = SteadyClock().Now();
+  if (!counts) return parts_.replicas->ApplyExcusedReply(routing->chosen, now);
+  parts_.replicas->ApplyReply(routing->chosen, *result.verdict, result.verdict_reason, now);
+}
+
+bool Router::CountBreak(const http::Request& request, Routing* routing,
+                        const AttemptResult& result) {
+  ++routing->breaks;
+  if (request.body.empty()) return true;
+  if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
+  return suspects_.OnBroke(*routing->digest, routing->asked, result.relay.started_at,
+                           SteadyClock().Now());
+}
+
+bool Router::CountServerError(const http::Request& request, Routing* routing,
+                              const AttemptResult& result) {
+  if (request.body.empty()) return true;
+  if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
+  return suspects_.OnServerError(*routing->digest, routing->asked, result.relay.started_at,
+                                 SteadyClock().Now());
+}
+
+}  // namespace ember::router
