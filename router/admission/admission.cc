@@ -38,18 +38,19 @@ bool Admission::idle(const Places& places) const {
 
 asio::awaitable<Status> Admission::Wait(AdmissionRequest request, http::Cancellation& gone) {
   if (gone.cancelled()) co_return CancelledError("the client left");
+  // A tenant's requests for other places take turns of their own, or they would hold these back.
+  const std::string places = "\n" + std::to_string(std::hash<Places>()(request.places));
+  const std::string turn = request.tenant + places;
   const auto crowd = crowds_.find(request.places);
   if ((crowd == crowds_.end() ? 0 : crowd->second) >= options_.max_waiting) {
-    full_.Add();
-    co_return BusyError("every replica is full, and so is the queue");
+    if (!PushOutFor(turn, places)) co_return Full();
   }
   const TimePoint since = Now();
   asio::steady_timer timer(executor_, since + options_.max_wait);
   Outcome outcome = Outcome::kWaiting;
   ++crowds_[request.places];
-  // A tenant's requests for other places take turns of their own, or they would hold these back.
   const FairQueue::Ticket ticket = queue_.Push(
-      request.tenant + "\n" + std::to_string(std::hash<Places>()(request.places)),
+      turn,
       static_cast<uint32_t>(std::min<size_t>(request.bytes / kBytesPerCost, FairQueue::kMaxCost)) +
           1);
   waiters_.emplace(ticket, Waiter{&request, &timer, &outcome});
@@ -72,8 +73,24 @@ asio::awaitable<Status> Admission::Wait(AdmissionRequest request, http::Cancella
     co_return OkStatus();
   }
   if (outcome == Outcome::kGone) co_return CancelledError("the client left");
+  if (outcome == Outcome::kPushedOut) co_return Full();
   late_.Add();
   co_return DeadlineError("every replica stayed full for too long");
+}
+
+bool Admission::PushOutFor(const std::string& turn, const std::string& places) {
+  const auto out =
+      queue_.PushOutFor(turn, [&](const std::string& other) { return other.ends_with(places); });
+  if (!out) return false;
+  const Waiter& waiter = waiters_.at(*out);
+  *waiter.outcome = Outcome::kPushedOut;
+  waiter.timer->cancel();
+  return true;
+}
+
+Status Admission::Full() {
+  full_.Add();
+  return BusyError("every replica is full, and so is the queue");
 }
 
 void Admission::OnRoom() {

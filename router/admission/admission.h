@@ -1,6 +1,6 @@
 // Admission: where requests wait when every replica that could take them is full. Bounded in number
-// and in time, fair between tenants (FairQueue); who is refused is told when to come again, by how
-// fast the queue drains.
+// and in time, fair between tenants (FairQueue), also about who is refused; who is refused is told
+// when to come again, by how fast the queue drains.
 //
 // Concurrency: the router's loop thread. Must outlive the coroutines that wait.
 #pragma once
@@ -35,7 +35,7 @@ struct AdmissionRequest {
   std::string tenant;            // who shares a turn; empty: all without a credential
   size_t bytes = 0;              // of its body; what its turn costs
   Places places{};               // some of which may have room
-  std::function<bool()> may_go;  // there is room for it now
+  std::function<bool()> may_go;  // there is room for it now, or none will come
 };
 
 class Admission {
@@ -48,20 +48,24 @@ class Admission {
   bool idle() const { return crowds_.empty(); }
   bool idle(const Places& places) const;
   // Waits for its turn and for room. OK: take the room before suspending again. kBusy: as many wait
-  // for the same places as may. kDeadline: not within max_wait. kCancelled: `gone` fired.
+  // for the same places as may, or another tenant's took its place because its own had most.
+  // kDeadline: not within max_wait. kCancelled: `gone` fired.
   boost::asio::awaitable<Status> Wait(AdmissionRequest request, http::Cancellation& gone);
-  // Some room came up: a request ended, a replica came back.
+  // Room may have come up, or be lost: a request ended, a replica came back or went.
   void OnRoom();
   // For a Retry-After: when as much will have been served as waits now, by what was served lately.
   int RetryAfterSeconds() const;
 
  private:
-  enum class Outcome : uint8_t { kWaiting, kGo, kGone };
+  enum class Outcome : uint8_t { kWaiting, kGo, kGone, kPushedOut };
   struct Waiter {
     const AdmissionRequest* request;
     boost::asio::steady_timer* timer;
     Outcome* outcome;
   };
+  // Makes room in the full queue for one of `turn`; false: it waits with most itself.
+  bool PushOutFor(const std::string& turn, const std::string& places);
+  Status Full();
   void SchedulePump();
   void Pump();
 

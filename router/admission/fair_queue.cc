@@ -1,6 +1,7 @@
 #include "router/admission/fair_queue.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ember::router {
 namespace {
@@ -59,6 +60,21 @@ std::optional<FairQueue::Ticket> FairQueue::Pop(const std::function<bool(Ticket)
     order_.splice(order_.end(), order_, tenant);
   }
   return {};
+}
+
+std::optional<FairQueue::Ticket> FairQueue::PushOutFor(
+    const std::string& tenant, const std::function<bool(const std::string&)>& counts) {
+  const auto mine = places_.find(tenant);
+  const size_t with_another = (mine == places_.end() ? 0 : mine->second->waiters.size()) + 1;
+  Place most = order_.end();
+  for (Place t = order_.begin(); t != order_.end(); ++t) {
+    const size_t least = most == order_.end() ? with_another : most->waiters.size();
+    if (t->waiters.size() > least && counts(t->name)) most = t;
+  }
+  if (most == order_.end()) return {};
+  const Ticket newest = most->waiters.back().ticket;
+  Take(most, std::prev(most->waiters.end()));
+  return newest;
 }
 
 }  // namespace ember::router

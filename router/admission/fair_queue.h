@@ -31,6 +31,11 @@ class FairQueue {
   // its first few are asked about.
   std::optional<Ticket> Pop(const std::function<bool(Ticket)>& may_go);
 
+  // The same of the newest one of the tenant with most, if these are more than `tenant` would have
+  // with another one. Only tenants for whom `counts` holds.
+  std::optional<Ticket> PushOutFor(const std::string& tenant,
+                                   const std::function<bool(const std::string&)>& counts);
+
   size_t size() const { return tenant_of_.size(); }
   size_t tenants() const { return order_.size(); }
 

@@ -148,5 +148,53 @@ TEST_F(QueueTest, PinnedRequestsWaitForTheirReplicaAndOthersPassThemHoweverManyT
   }
 }
 
+TEST_F(QueueTest, WhoWaitsForAReplicaThatGoesIsToldAtOnce) {
+  for (const bool removed : {false, true}) {
+    FakeReplica free(Answering(JsonReply(200, "{}")));
+    RouterFixture router({slow.replica.origin(), free.origin()}, [](ServiceOptions& o) {
+      o.replicas[0].max_concurrency = 1;
+      o.admission.max_wait = seconds(3600);
+      o.health.probe_interval = milliseconds(20);
+      o.admin.on_door = true;
+      o.admin.token = "t";
+    });
+    clients.clear();
+    for (int i = 0; i < 40; ++i) {
+      clients.push_back(router.Client());
+      clients.back().Send(Post("{}", "x-ember-pin: r1\r\n"));
+    }
+    ASSERT_TRUE(AwaitWaiting(router, 39));
+    if (removed) {
+      router.Ask(
+          "DELETE /admin/replicas/r1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\n\r\n");
+    } else {
+      slow.replica.SetHealth(500);
+    }
+    EXPECT_TRUE(AwaitWaiting(router, 0));
+    slow.Answer(1);
+    int refused = 0;
+    for (TestSocket& client : clients) refused += client.ReadMessage().status() == 503 ? 1 : 0;
+    EXPECT_EQ(refused, 39);
+    slow.replica.SetHealth(200);
+  }
+}
+
+TEST_F(QueueTest, ATenantThatFillsTheQueueIsPushedOutForOthers) {
+  RouterFixture router = Router(1, [](AdmissionOptions& o) { o.max_waiting = 10; });
+  Send(router, "served", "loud");
+  ASSERT_TRUE(Eventually([&] { return slow.replica.requests() == 1; }));
+  for (int i = 0; i < 10; ++i) {
+    Send(router, "flood " + std::to_string(i), "loud");
+    ASSERT_TRUE(AwaitWaiting(router, i + 1));
+  }
+  Send(router, "mine", "quiet");
+  EXPECT_EQ(clients[10].ReadMessage().status(), 429) << "its newest";
+  EXPECT_EQ(router.Ask(Post("{}", "Authorization: Bearer loud\r\n")).status(), 429);
+  slow.Answer(11);
+  EXPECT_EQ(clients[9].ReadMessage().status(), 200);
+  EXPECT_EQ(clients[11].ReadMessage().status(), 200);
+  EXPECT_THAT(slow.Order(), testing::Contains("mine"));
+}
+
 }  // namespace
 }  // namespace ember::router

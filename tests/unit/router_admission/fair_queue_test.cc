@@ -69,6 +69,21 @@ TEST(FairQueue, TicketsMayLeave) {
   EXPECT_EQ(queue.Pop(Anybody), b);
 }
 
+TEST(FairQueue, TheNewestOfWhoWaitsWithMostMakesRoomForThoseWithFewer) {
+  FairQueue queue;
+  const auto all = [](const std::string&) { return true; };
+  queue.Push("many", 1);
+  queue.Push("many", 1);
+  const Ticket newest = queue.Push("many", 1);
+  queue.Push("some", 1);
+  EXPECT_FALSE(queue.PushOutFor("many", all)) << "not for its own";
+  EXPECT_FALSE(queue.PushOutFor("few", [](const std::string& t) { return t == "some"; }));
+  EXPECT_EQ(queue.PushOutFor("some", all), newest);
+  EXPECT_EQ(queue.size(), 3u);
+  EXPECT_FALSE(queue.PushOutFor("some", all)) << "they would only change places";
+  EXPECT_TRUE(queue.PushOutFor("few", all));
+}
+
 TEST(FairQueue, EveryCostIsServedOnce) {
   FairQueue queue;
   std::set<Ticket> in, out;
