@@ -90,9 +90,12 @@ std::optional<OpenAiError> Router::NobodyServes(const Routing& routing) const {
 
 MemberSet Router::Takers(const Routing& routing) const {
   const std::string& pin = routing.options.pin;
-  if (pin.empty()) return parts_.replicas->TakersOf(routing.model.value_or("")) & ~routing.tried;
+  const Endpoint* endpoint = pin.empty() ? routing.home.get() : parts_.replicas->Find(pin);
+  if (pin.empty() && (endpoint == nullptr || endpoint->removed)) {
+    return parts_.replicas->TakersOf(routing.model.value_or("")) & ~routing.tried;
+  }
   MemberSet takers;
-  if (const Endpoint* endpoint = parts_.replicas->Find(pin)) {
+  if (endpoint != nullptr) {
     for (const ReplicaNumber n : endpoint->members) takers.set(n);
   }
   return takers & ~routing.tried;
@@ -142,6 +145,10 @@ OpenAiError Router::NoneUsable(const Routing& routing) const {
   const std::string& pin = routing.options.pin;
   if (!pin.empty()) {
     return OpenAiError::ForHttpStatus(503, "replica \"" + pin + "\" is not usable now");
+  }
+  if (routing.home != nullptr && routing.tried.none()) {
+    return OpenAiError::ForHttpStatus(503, "replica \"" + routing.home->config.id +
+                                               "\", which has this response, is not usable now");
   }
   // Replicas may have told meanwhile what they serve.
   if (auto unknown = NobodyServes(routing)) return *std::move(unknown);

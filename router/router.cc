@@ -89,6 +89,7 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
   if (parts_.replicas->models().Lists(*routing.model)) {
     parts_.metrics->model_requests.At(*routing.model).Add();
   }
+  routing.home = homes_.Find(request);
   AvoidWhereItFailed(&routing);
   std::string retry_reason;
   do {
@@ -215,6 +216,11 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   routing->asked = member.endpoint->members.front();
   for (const ReplicaNumber n : member.endpoint->members) routing->tried.set(n);
   attempt.may_retry = MayRetry(*routing);
+  if (ResponseHomes::Makes(request)) {
+    attempt.on_response_id = [this, home = member.endpoint](std::string_view id) {
+      homes_.Remember(id, home);
+    };
+  }
   PrefixMatcher::Presumed presumed;
   if (routing->prompt != nullptr) {
     presumed = parts_.matcher->Presume(replica, *routing->prompt);

@@ -21,6 +21,7 @@
 #include "router/matching/prefix_matcher.h"
 #include "router/prefetch_sender.h"
 #include "router/prefix_verifier.h"
+#include "router/response_homes.h"
 #include "router/telemetry/telemetry.h"
 #include "router/tokenize/tokenizer.h"
 
@@ -67,6 +68,7 @@ class Router {
     RoutingOptions options;
     SharedPrompt prompt;               // null: tokens unknown
     std::optional<std::string> model;  // "": it names none; nothing: not looked for yet
+    std::shared_ptr<Endpoint> home;  // of the response that it is about; null: any replica will do
     MemberSet tried;                 // of the replicas that were asked
     ReplicaNumber chosen = 0;        // by the last decision
     ReplicaNumber asked = 0;         // its replica's first member
@@ -135,6 +137,7 @@ class Router {
   const RouterParts parts_;
   const RouterOptions options_;
   SuspectList suspects_;
+  ResponseHomes homes_;
   std::map<std::pair<const Policy*, size_t>, uint64_t> turns_;  // by a hash of the replicas
 };
 

@@ -6,6 +6,7 @@
 
 #include "router/front/reply_observer.h"
 #include "router/front/reply_route.h"
+#include "router/front/response_id.h"
 #include "router/front/server_timing.h"
 #include "router/telemetry/telemetry.h"
 #include "router/tokenize/prompt_api.h"
@@ -141,8 +142,12 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     Label(attempt, result, so_far, &head);
   };
   TimePoint last_piece;
+  ResponseIdFinder response_id;
   relay.on_body = [&](std::string_view piece) {
     observer.Feed(piece, event_stream);
+    if (attempt.on_response_id) {
+      if (const std::string id = response_id.Feed(piece); !id.empty()) attempt.on_response_id(id);
+    }
     if (!event_stream) return;
     const TimePoint now = Now();
     if (last_piece != TimePoint()) {
