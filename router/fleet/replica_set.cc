@@ -367,7 +367,7 @@ void ReplicaSet::ApplyModels(const Endpoint& endpoint, Result<std::optional<Mode
   models_.Set(endpoint.members, std::move(now));
   if (same) return;
   for (ReplicaListener* l : listeners_) l->OnModelsChanged(endpoint);
-  if (endpoint.usable() && on_room_) on_room_();
+  if (on_room_) on_room_();
 }
 
 void ReplicaSet::ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now) {
