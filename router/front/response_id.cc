@@ -6,7 +6,7 @@
 namespace ember::router {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kBlanks = " \t\r\n";
 
 // Where the string begins that belongs to the first key at or after `from`; npos: there is none.
 size_t ValueAt(std::string_view json, std::string_view quoted_key, size_t from) {
@@ -15,9 +15,9 @@ size_t ValueAt(std::string_view json, std::string_view quoted_key, size_t from) 
         memmem(json.data() + from, json.size() - from, quoted_key.data(), quoted_key.size());
     if (found == nullptr) return json.npos;
     from = static_cast<size_t>(static_cast<const char*>(found) - json.data()) + quoted_key.size();
-    const size_t colon = json.find_first_not_of(kSpace, from);
+    const size_t colon = json.find_first_not_of(kBlanks, from);
     if (colon == json.npos || json[colon] != ':') continue;
-    const size_t quote = json.find_first_not_of(kSpace, colon + 1);
+    const size_t quote = json.find_first_not_of(kBlanks, colon + 1);
     if (quote != json.npos && json[quote] == '"') return quote + 1;
   }
   return json.npos;
