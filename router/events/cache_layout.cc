@@ -10,11 +10,7 @@ constexpr size_t kMaxOtherSizes = 4;
 
 uint32_t WindowOf(const KvStored& event) {
   if (event.window_tokens > 0) return event.window_tokens;
-  // A recurrent state sums up all that is before it: its last block is enough.
-  for (const std::string_view recurrent : {"mamba", "recurrent", "linear_attention"}) {
-    if (event.group_kind.starts_with(recurrent)) return event.block_size;
-  }
-  return 0;
+  return IsRecurrent(event.group_kind) ? event.block_size : 0;
 }
 
 }  // namespace

@@ -11,6 +11,9 @@ namespace {
 // Replies in a row after which a holder is taken for empty. One is no proof: what was there may
 // have been evicted while the request waited.
 constexpr uint32_t kContradictionsToDoubt = 4;
+// Events that leave out blocks, nobody knows which, more than others: after so many the holder is
+// taken as one that tells nothing. A group of which little is known would spoil all matches.
+constexpr uint32_t kUnplacedToGiveUp = 4;
 constexpr Duration kBetweenWarnings = seconds(1);
 // A name that found no room is only less well guessed.
 constexpr size_t kMaxAdapters = 4096;
@@ -70,6 +73,12 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
       metrics_.unusable.Add();
       return;
   }
+  if (!event.placed) {
+    metrics_.unplaced.Add(event.keys.size());
+    if (++state.unplaced == kUnplacedToGiveUp) kinds_stale_ = true;
+    return;
+  }
+  if (!event.places.empty() && !Unreadable(state) && state.unplaced > 0) --state.unplaced;
   CompareSizes(from, state, event);
   const std::vector<BlockHash> names = NamesOf(from, *holder, event);
   if (names.empty()) {
@@ -81,12 +90,18 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
 
 std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
                                           const KvStored& event) {
+  // A slower tier's event may leave out the salt and the adapter, of which the engine's hash tells.
+  const bool may_know = event.tier != HolderTier::kDevice && event.places.empty() &&
+                        event.block_size == holders_.at(holder).layout.BlockSizeOf(event.group);
+  const auto told_before = [&](size_t i) {
+    return may_know ? index_.HashOf(holder, event.keys[i]) : std::nullopt;
+  };
   auto extra = event.extras.begin();
   BlockHash parent;
   if (event.parent) {
     const std::optional<BlockHash> known = index_.HashOf(holder, *event.parent);
-    if (!known) return {};
-    parent = *known;
+    if (!known && !told_before(0)) return {};
+    if (known) parent = *known;
   } else {
     EventKeyIdentity identity{.model = source.replica.model,
                               .adapter = event.adapter,
@@ -104,7 +119,7 @@ std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
   std::vector<BlockHash> names;
   names.reserve(event.keys.size());
   const std::span<const TokenId> tokens(event.tokens);
-  for (size_t i = 0; i < event.keys.size(); ++i) {
+  for (size_t i = 0; names.size() < event.keys.size(); ++i) {
     std::vector<TokenExtra> extras;
     if (extra != event.extras.end() && extra->block == i) {
       extras.push_back({.kind = kEventExtra,
@@ -112,9 +127,11 @@ std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
                         .digest = Bytes(extra->digest.begin(), extra->digest.end())});
       ++extra;
     }
-    parent = NextBlockHash(spaces_.seed(), parent.bytes,
-                           tokens.subspan(i * event.block_size, event.block_size), extras);
-    names.push_back(parent);
+    const std::optional<BlockHash> told = told_before(names.size());
+    parent = told ? *told
+                  : NextBlockHash(spaces_.seed(), parent.bytes,
+                                  tokens.subspan(i * event.block_size, event.block_size), extras);
+    if (event.places.empty() || event.places[names.size()] == i) names.push_back(parent);
   }
   return names;
 }
@@ -264,7 +281,7 @@ void EventFeed::LookUp(const Kind& kind, const std::vector<GroupChain>& groups,
 void EventFeed::SortIntoKinds() {
   kinds_.clear();
   for (const auto& [holder, state] : holders_) {
-    if (state.layout.groups.empty()) continue;
+    if (state.layout.groups.empty() || Unreadable(state)) continue;
     const std::string& model = sources_.at(state.source).replica.model;
     auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& k) {
       return k.model == model && k.layout == state.layout;
@@ -291,7 +308,7 @@ std::string_view EventFeed::StateOf(HolderId holder) const {
 
 bool EventFeed::trusted(HolderId holder) const {
   const auto it = holders_.find(holder);
-  return it != holders_.end() && !it->second.layout.groups.empty() &&
+  return it != holders_.end() && !it->second.layout.groups.empty() && !Unreadable(it->second) &&
          sources_.at(it->second.source).trusted;
 }
 
@@ -332,6 +349,8 @@ void EventFeed::SetTrusted(Source& source, bool trusted) {
   metrics_.untrusted.Add(trusted ? -1 : 1);
 }
 
+bool EventFeed::Unreadable(const Holder& state) { return state.unplaced >= kUnplacedToGiveUp; }
+
 void EventFeed::CompareSizes(Source& source, Holder& state, const KvStored& event) {
   const uint32_t before = state.lost_layout.BlockSizeOf(event.group);
   // A single block may be a part of one.
@@ -349,6 +368,7 @@ void EventFeed::Drop(Source& source) {
     Clear(holder);
     // What comes next may be another process's, of another configuration.
     Holder& state = holders_.at(holder);
+    state.unplaced = 0;
     if (!state.layout.groups.empty()) state.lost_layout = std::exchange(state.layout, {});
   }
   kinds_stale_ = true;

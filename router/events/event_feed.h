@@ -95,6 +95,7 @@ class EventFeed final : public EventListener {
   struct Holder {
     EventSourceId source = 0;
     CacheLayout layout;
+    uint32_t unplaced = 0;    // events, less those of their groups that had a place
     CacheLayout lost_layout;  // before the last loss, until it was compared with what came after
     uint32_t contradictions = 0;  // in a row
     uint64_t era = 0;             // ends with each contradiction
@@ -110,6 +111,8 @@ class EventFeed final : public EventListener {
   std::optional<HolderId> HolderOf(EventSourceId source, std::optional<uint32_t> rank);
   void Clear(HolderId holder);
   void SetTrusted(Source& source, bool trusted);
+  // Whether what the holder tells is of a form that leaves its matches to chance.
+  static bool Unreadable(const Holder& state);
   // Says so, if the holder's blocks have another size than before its last loss.
   void CompareSizes(Source& source, Holder& state, const KvStored& event);
   void Drop(Source& source);

@@ -48,6 +48,7 @@ EventMetrics::EventMetrics(MetricsRegistry& registry)
       unusable(registry.AddCounter("ember_router_event_unusable_total",
                                    "KV events that contradict themselves.")),
       parts(PassedOver(registry, "part")),
+      unplaced(PassedOver(registry, "unplaced")),
       orphans(registry.AddCounter("ember_router_event_orphans_total",
                                   "Stored blocks whose place in a chain is not known.")),
       malformed(registry.AddCounter("ember_router_event_malformed_total",

@@ -23,6 +23,7 @@ struct EventMetrics {
   Counter& unknown_ranks;   // batches of ranks that the replica doesn't have
   Counter& unusable;        // events that contradict themselves
   Counter& parts;           // blocks that are a part of the group's blocks, not indexed
+  Counter& unplaced;        // blocks of events that leave out others, nobody knows which
   Counter& orphans;         // blocks whose parent, or whose tokens, were never told
   Counter& malformed;       // messages that are no event messages
   Counter& contradictions;  // replies with far fewer cached tokens than the index said

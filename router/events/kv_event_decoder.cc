@@ -35,8 +35,9 @@ constexpr std::array kStoredOrder{Field::kHashes,    Field::kParent,    Field::k
 constexpr std::array kRemovedOrder{Field::kHashes, Field::kMedium, Field::kGroup};
 
 // False: see KvEventFields::AddTo.
-bool ReadEvent(MsgpackReader& in, const EngineKeyFold& keys, KvEventBatch& batch) {
-  KvEventFields fields(keys);
+bool ReadEvent(MsgpackReader& in, const EngineKeyFold& keys, KvEventPlaces& places,
+               KvEventBatch& batch) {
+  KvEventFields fields(keys, places);
   if (in.Peek() == Kind::kMap) {
     const size_t pairs = in.ReadMap();
     for (size_t i = 0; i < pairs && !in.failed(); ++i) {
@@ -79,11 +80,12 @@ void ReadRank(MsgpackReader& in, KvEventBatch& batch) {
 }
 
 // False: a removal that can't be read, or no list.
-bool ReadEvents(MsgpackReader& in, const EngineKeyFold& keys, KvEventBatch& batch) {
+bool ReadEvents(MsgpackReader& in, const EngineKeyFold& keys, KvEventPlaces& places,
+                KvEventBatch& batch) {
   if (in.Peek() != Kind::kArray) return false;
   const size_t count = in.ReadArray();
   for (size_t i = 0; i < count && !in.failed(); ++i) {
-    if (!ReadEvent(in, keys, batch)) return false;
+    if (!ReadEvent(in, keys, places, batch)) return false;
   }
   return !in.failed();
 }
@@ -92,6 +94,7 @@ bool ReadEvents(MsgpackReader& in, const EngineKeyFold& keys, KvEventBatch& batc
 
 Result<KvEventBatch> DecodeKvEventBatch(ByteSpan payload, const EngineKeyFold& keys) {
   KvEventBatch batch;
+  KvEventPlaces places;
   MsgpackReader in(payload);
   bool has_events = false;
   const auto read = [&](std::string_view name) {
@@ -99,7 +102,7 @@ Result<KvEventBatch> DecodeKvEventBatch(ByteSpan payload, const EngineKeyFold& k
       const bool number = in.Peek() == Kind::kInt || in.Peek() == Kind::kFloat;
       batch.timestamp = number ? in.ReadNumber() : (in.Skip(), 0);
     } else if (name == "events") {
-      has_events = ReadEvents(in, keys, batch);
+      has_events = ReadEvents(in, keys, places, batch);
       return has_events;
     } else if (name == "data_parallel_rank" || name == "attn_dp_rank") {
       ReadRank(in, batch);
@@ -123,6 +126,7 @@ Result<KvEventBatch> DecodeKvEventBatch(ByteSpan payload, const EngineKeyFold& k
     }
   }
   if (in.failed() || !has_events) return CorruptError("a batch of events can't be read");
+  places.Place(batch);
   return batch;
 }
 

@@ -10,6 +10,8 @@ namespace ember::router {
 
 // A longer event is cut into several, so that whoever applies them can stop in between.
 inline constexpr size_t kMaxBlocksPerEvent = 512;
+// An event that leaves blocks out is told as a whole.
+inline constexpr size_t kMaxSparseBlocks = 8192;
 
 // kCorrupt: not MessagePack, or
 // a removal that can't be read, after which nobody knows what is held. What is only not understood

@@ -220,16 +220,31 @@ void KvEventFields::ReadExtras() {
 
 void KvEventFields::AddStored(KvEventBatch& batch) {
   MsgpackReader parent(parent_);
-  if (!parent_.empty() && parent.Peek() != Kind::kNil) stored_.parent = ReadHash(parent);
+  if (!parent_.empty() && parent.Peek() != Kind::kNil) {
+    stored_.parent = ReadHash(parent);
+  } else {
+    parent_ = {};
+  }
   ReadExtras();
   const size_t blocks = stored_.keys.size();
   const size_t tokens = stored_.tokens.size();
-  if (bad_ || (tokens != 0 &&
-               (stored_.block_size == 0 || tokens != uint64_t{stored_.block_size} * blocks))) {
+  const size_t size = stored_.block_size;
+  if (bad_ || (tokens != 0 && (size == 0 || tokens % size != 0 || tokens / size < blocks))) {
     ++batch.unusable;
     return;
   }
   stored_.adapter = lora_name_.empty() ? lora_id_ : std::string(lora_name_);
+  if (blocks == 0) return;
+  if (tokens != 0 && tokens / size > blocks) {
+    if (tokens / size > kMaxSparseBlocks) {
+      ++batch.unusable;
+      return;
+    }
+    places_.SeeSparse(batch.events.size(), hashes_, parent_);
+    batch.events.emplace_back(std::move(stored_));
+    return;
+  }
+  if (tokens != 0) places_.SeeWhole(stored_, hashes_, parent_);
   for (size_t first = 0; first < blocks; first += kMaxBlocksPerEvent) {
     const size_t end = std::min(blocks, first + kMaxBlocksPerEvent);
     if (first == 0 && end == blocks) {
@@ -247,7 +262,6 @@ void KvEventFields::AddStored(KvEventBatch& batch) {
     part.keys.assign(key + static_cast<ptrdiff_t>(first), key + static_cast<ptrdiff_t>(end));
     if (tokens != 0) {
       const auto token = stored_.tokens.begin();
-      const size_t size = stored_.block_size;
       part.tokens.assign(token + static_cast<ptrdiff_t>(first * size),
                          token + static_cast<ptrdiff_t>(end * size));
     }

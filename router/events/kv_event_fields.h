@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "router/events/kv_event.h"
+#include "router/events/kv_event_places.h"
 #include "router/events/msgpack_reader.h"
 
 namespace ember::router {
@@ -28,7 +29,7 @@ enum class KvEventField : uint8_t {
 
 class KvEventFields {
  public:
-  explicit KvEventFields(const EngineKeyFold& fold) : fold_(fold) {}
+  KvEventFields(const EngineKeyFold& fold, KvEventPlaces& places) : fold_(fold), places_(places) {}
 
   void Read(KvEventField field, MsgpackReader& in);
   // Adds what the fields say. False: a removal that can't be read.
@@ -53,6 +54,7 @@ class KvEventFields {
   void AddStored(KvEventBatch& batch);
 
   const EngineKeyFold& fold_;
+  KvEventPlaces& places_;
   bool bad_ = false;  // a field is of another kind than it should be
   KvStored stored_;
   std::string_view medium_;

@@ -2,6 +2,7 @@
 // it. Several batches are cut from one input, each behind a byte that says how long it is.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,13 +20,23 @@ void CheckBounds(const KvEventBatch& batch, size_t bytes) {
   for (const KvEvent& event : batch.events) {
     ++values;
     if (const auto* stored = std::get_if<KvStored>(&event)) {
-      EMBER_CHECK(!stored->keys.empty() && stored->keys.size() <= kMaxBlocksPerEvent, "a piece");
-      EMBER_CHECK(stored->tokens.empty() ||
-                      stored->tokens.size() == stored->keys.size() * stored->block_size,
+      const size_t keys = stored->keys.size();
+      const bool named_only = stored->tokens.empty();
+      const size_t blocks = named_only ? keys : stored->tokens.size() / stored->block_size;
+      const bool sparse = blocks > keys;
+      EMBER_CHECK(keys > 0 && blocks <= (sparse ? kMaxSparseBlocks : kMaxBlocksPerEvent),
+                  "a piece");
+      EMBER_CHECK(named_only || stored->tokens.size() == blocks * stored->block_size,
                   "every block has its tokens");
-      EMBER_CHECK(stored->extras.size() <= stored->keys.size(), "one for a block");
+      EMBER_CHECK(stored->places.size() == (sparse && stored->placed ? keys : 0) &&
+                      (sparse || stored->placed),
+                  "a place for each key where blocks are left out");
+      EMBER_CHECK(stored->places.empty() ||
+                      (std::ranges::is_sorted(stored->places) && stored->places.back() < blocks),
+                  "places are among the blocks");
+      EMBER_CHECK(stored->extras.size() <= blocks, "one for a block");
       for (const KvExtra& extra : stored->extras) {
-        EMBER_CHECK(extra.block < stored->keys.size(), "an extra is of a block");
+        EMBER_CHECK(extra.block < blocks, "an extra is of a block");
       }
       values += stored->keys.size() + stored->tokens.size();
     } else if (const auto* removed = std::get_if<KvRemoved>(&event)) {

@@ -114,6 +114,7 @@ class EventRows : public testing::TestWithParam<bool> {
     size_t blocks = 0;
     uint64_t unusable = 0, unknown = 0;
     bool readable = true;
+    bool trusted = false;
   };
   Told Tell(const std::vector<std::string>& payloads, const std::string& adapter = "",
             const std::string& salt = "") {
@@ -125,6 +126,7 @@ class EventRows : public testing::TestWithParam<bool> {
     const EngineKeyFold fold{42};
     const HolderId holder = index.AddHolder(HolderKind::kReplica);
     feed.AddSource(1, {.id = "r", .model = "m", .holders = {holder}}, 0);
+    feed.OnTrusted(1);
     Told told;
     for (const std::string& payload : payloads) {
       const Result<KvEventBatch> batch = DecodeKvEventBatch(AsBytes(payload), fold);
@@ -152,6 +154,7 @@ class EventRows : public testing::TestWithParam<bool> {
     for (const GroupMatch& match : feed.Match(prompt, EventFeed::Holders().set())) {
       if (match.holder == holder) told.match = match;
     }
+    told.trusted = feed.trusted(holder);
     told.blocks = index.blocks_held(holder);
     return told;
   }
