@@ -10,7 +10,10 @@ constexpr size_t kMaxOtherSizes = 4;
 
 uint32_t WindowOf(const KvStored& event) {
   if (event.window_tokens > 0) return event.window_tokens;
-  return IsRecurrent(event.group_kind) ? event.block_size : 0;
+  // How long a chunk is, all of which is needed, no event tells. Engines evict a prompt's end
+  // first: where the last block is held, those before it are.
+  const bool chunks = event.group_kind.starts_with("chunked_local");
+  return chunks || IsRecurrent(event.group_kind) ? event.block_size : 0;
 }
 
 }  // namespace

@@ -112,6 +112,17 @@ TEST_P(EventGroups, WhatCanNotBePlacedSpoilsNothingForLong) {  // A13
   EXPECT_TRUE(told(20, true).trusted);
 }
 
+TEST_P(EventGroups, OfAttentionInChunksTheEarlierOnesAreNotNeeded) {  // A13
+  const Json group = {{"group_idx", 1}};
+  const Json chunked =
+      Whole(R"({"group_idx":1,"kv_cache_spec_kind":"chunked_local_attention"})"_json);
+  Check({
+      {"the earlier ones are gone", {Whole(), chunked, Gone({101, 102}, group)}, 16, 16},
+      {"the last one is", {Whole(), chunked, Gone({103, 104}, group)}, 8, 8},
+      {"all are", {Whole(), chunked, Gone({101, 102, 103, 104}, group)}, 0, 0},
+  });
+}
+
 // A13, A14: vLLM's offloading leaves the salt out of its events, Mooncake's store the adapter.
 TEST_P(EventGroups, ASlowerTierRenamesNoBlock) {
   const Json salted = Whole(R"({"extra_keys":[["tenant"],null,null,null]})"_json);
