@@ -206,7 +206,8 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                   .record = &record,
                   .cost = cost,
                   .prefill_tokens = record.prompt_tokens -
-                                    std::min(record.prompt_tokens, record.predicted_tokens)};
+                                    std::min(record.prompt_tokens, record.predicted_tokens),
+                  .fresh = routing->breaks + 1 >= routing->may_break};
   if (record.trace.active) record.attempts.back().span = parts_.random->Next();
   // The member, and its number, last as long as the flight.
   ReplicaSet::Flight flight = parts_.replicas->Start(

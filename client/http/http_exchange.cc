@@ -170,7 +170,7 @@ asio::awaitable<Status> HttpExchange::Run(const UpstreamRequest& request) {
     cancel_registration_ = options_.cancellation->OnCancel([this] { Interrupt(); });
   }
   const std::string head = RequestHead(request, origin_);
-  connection_ = store_->TakeIdle(origin_);
+  if (!options_.fresh) connection_ = store_->TakeIdle(origin_);
   reused_ = connection_ != nullptr;
   if (reused_) {
     store_->metrics.reuses.Add();

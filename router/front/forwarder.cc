@@ -90,7 +90,7 @@ http::RelayOptions Forwarder::RelayOptionsFor(const http::Request& request,
   relay.exchange.connect_timeout = options_.connect_timeout;
   relay.exchange.first_byte_timeout = options_.first_byte_timeout;
   relay.exchange.idle_timeout = options_.idle_timeout;
-  relay.exchange.retry_stale = !attempt.may_retry;
+  relay.exchange.fresh = attempt.fresh;
   relay.target = attempt.options->target;
   relay.set_request_headers = {{"X-Forwarded-For", ForwardedFor(request)},
                                {"X-Forwarded-Proto", request.secure ? "https" : "http"},

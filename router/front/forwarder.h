@@ -34,6 +34,7 @@ struct Attempt {
   const CandidateCost* cost = nullptr;    // of the replica; null: the policy predicts nothing
   uint64_t prefill_tokens = 0;            // that this request is expected to compute there
   bool may_retry = false;                 // another replica may answer instead
+  bool fresh = false;                     // on a connection of its own, sent once
   // Told the id of the response that the reply is, before the client sees it; null: it is none.
   std::function<void(std::string_view id)> on_response_id;
 };
