@@ -1,7 +1,9 @@
 #include "client/http/http_exchange.h"
 
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/http/error.hpp>
 #include <utility>
 
@@ -190,15 +192,21 @@ asio::awaitable<Status> HttpExchange::Run(const UpstreamRequest& request) {
 
 asio::awaitable<Status> HttpExchange::Attempt(const std::string& head,
                                               const UpstreamRequest& request) {
-  stale_ = false;
+  stale_ = sent_all_ = false;
   LimitPhase(options_.first_byte_timeout);
   std::array parts = {asio::const_buffer(head.data(), head.size()),
                       asio::const_buffer(request.body.data(), request.body.size())};
-  const error_code write_error = co_await connection_->wire.WriteAll(parts);
-  sent_at_ = std::chrono::steady_clock::now();
-  if (!write_error) LimitPhase(options_.first_byte_timeout);
-  // A reply may stand even where the request broke off: an upstream may refuse a body unread.
-  error_code ec = co_await ReadHead(request.method == "HEAD");
+  std::span<asio::const_buffer> rest = parts;
+  error_code write_error = co_await connection_->wire.WriteFirst(&rest);
+  const bool head_only = request.method == "HEAD";
+  error_code ec;
+  if (!write_error && !rest.empty()) {
+    ec = co_await ReadHeadWhileSending(rest, head_only, &write_error);
+  } else {
+    OnSent(write_error);
+    // A reply may stand even where the request broke off: an upstream may refuse a body unread.
+    ec = co_await ReadHead(head_only);
+  }
   if (ec) {
     const Status why = Why(write_error ? write_error : ec, write_error ? "send to" : "reply of");
     stale_ = why.code() == StatusCode::kUnavailable && !parser_->got_some();
@@ -208,13 +216,55 @@ asio::awaitable<Status> HttpExchange::Attempt(const std::string& head,
   co_return OkStatus();
 }
 
+void HttpExchange::OnSent(error_code ec) {
+  sent_at_ = std::chrono::steady_clock::now();
+  sent_all_ = !ec;
+  if (!ec) LimitPhase(options_.first_byte_timeout);
+}
+
+// An upstream may refuse a body that it has not taken, and need not read on then. What it says of
+// success before it has the whole is believed when it has it.
+asio::awaitable<error_code> HttpExchange::ReadHeadWhileSending(std::span<asio::const_buffer> rest,
+                                                               bool head_only,
+                                                               error_code* write_error) {
+  bool stop = false, ended = false;
+  asio::steady_timer at_end(strand_, TimePoint::max());
+  const auto send = [&]() -> asio::awaitable<void> {
+    error_code failed;
+    while (!rest.empty() && !failed && !stop) {
+      size_t n = 0;
+      failed = co_await connection_->wire.WriteSome(rest, &n);
+      DropFront(&rest, n);
+    }
+    if (stop) co_return;
+    *write_error = failed;
+    OnSent(failed);
+  };
+  asio::co_spawn(strand_, send, [&](const std::exception_ptr&) {
+    ended = true;
+    at_end.cancel();
+  });
+  const error_code ec = co_await ReadHead(head_only);
+  if (!ended && (ec || parser_->get().result_int() >= 300)) {
+    stop = true;
+    sent_at_ = std::chrono::steady_clock::now();
+    error_code ignored;
+    connection_->wire.socket().cancel(ignored);
+  }
+  while (!ended) co_await at_end.async_wait(kAwait);
+  co_return ec;
+}
+
 asio::awaitable<error_code> HttpExchange::ReadHead(bool head_only) {
   for (int i = 0; i < kMaxInterimReplies; ++i) {
     parser_.emplace();
     parser_->header_limit(kMaxHeadBytes);
     parser_->body_limit(boost::none);
     parser_->skip(head_only);
-    if (const error_code ec = co_await ReadMessageHead(*connection_, *parser_)) co_return ec;
+    error_code ec = co_await ReadMessageHead(*connection_, *parser_);
+    if (ec == http::error::bad_status) ec = co_await ParseWithoutReason();
+    if (ec == http::error::need_more) ec = co_await ReadMessageHead(*connection_, *parser_);
+    if (ec) co_return ec;
     // Another coding would be passed on without its name.
     if (!OnlyChunked(parser_->get())) co_return make_error_code(http::error::bad_transfer_encoding);
     const unsigned status = parser_->get().result_int();
@@ -222,6 +272,22 @@ asio::awaitable<error_code> HttpExchange::ReadHead(bool head_only) {
     if (status >= 200) co_return error_code();
   }
   co_return make_error_code(http::error::bad_status);
+}
+
+// A status line that ends with its code, without the space that belongs before a reason, even an
+// empty one (RFC 9112, 4), is read as if it were there. need_more: as far as the head has come.
+asio::awaitable<error_code> HttpExchange::ParseWithoutReason() {
+  constexpr size_t kLine = 12;  // "HTTP/1.1 200"
+  const auto rest = [&] {
+    return connection_->unread().substr(std::min(kLine, connection_->unread().size()));
+  };
+  if (rest() == "\r") (void)co_await connection_->Fill();
+  if (!rest().starts_with("\r\n")) co_return make_error_code(http::error::bad_status);
+  std::string mended(connection_->unread());
+  mended.insert(kLine, " ");
+  error_code ec;
+  if (const size_t n = parser_->put(asio::buffer(mended), ec)) connection_->Consume(n - 1);
+  co_return ec;
 }
 
 void HttpExchange::TakeHead() {
@@ -239,7 +305,7 @@ void HttpExchange::FinishBody() {
   complete_ = true;
   watchdog_.Disarm();
   cancel_registration_.Reset();
-  const bool reusable = parser_->keep_alive() && !parser_->need_eof() &&
+  const bool reusable = sent_all_ && parser_->keep_alive() && !parser_->need_eof() &&
                         connection_->buffer.size() == 0 && connection_->wire.socket().is_open();
   if (reusable) {
     holds_reservation_ = false;

@@ -8,6 +8,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "client/http/exchange.h"
 #include "client/http/upstream_connection.h"
@@ -42,6 +43,11 @@ class HttpExchange final : public Exchange {
   boost::asio::awaitable<Status> Secure();
   boost::asio::awaitable<Status> Attempt(const std::string& head, const UpstreamRequest& request);
   boost::asio::awaitable<boost::system::error_code> ReadHead(bool head_only);
+  boost::asio::awaitable<boost::system::error_code> ParseWithoutReason();
+  boost::asio::awaitable<boost::system::error_code> ReadHeadWhileSending(
+      std::span<boost::asio::const_buffer> rest, bool head_only,
+      boost::system::error_code* write_error);
+  void OnSent(boost::system::error_code ec);
   void TakeHead();
   void FinishBody();
   // Closes the connection; pending operations end at once.
@@ -66,6 +72,7 @@ class HttpExchange final : public Exchange {
   TimePoint sent_at_, head_at_;
   bool holds_reservation_ = true;
   bool reused_ = false;
+  bool sent_all_ = false;
   bool stale_ = false;  // the attempt failed as a dead kept connection does
   bool interrupted_ = false;
   bool timed_out_ = false;

@@ -82,16 +82,13 @@ asio::awaitable<Wire::Error> Wire::WriteSome(std::span<const asio::const_buffer>
   co_return ec;
 }
 
-asio::awaitable<Wire::Error> Wire::WriteAll(std::span<asio::const_buffer> parts) {
-  for (;;) {
-    DropFront(&parts, 0);
-    if (parts.empty()) co_return Error();
-    Error ec;
-    size_t n = TryWrite(parts, ec);
-    if (WouldBlock(ec)) ec = co_await WriteSome(parts, &n);
-    if (ec) co_return ec;
-    DropFront(&parts, n);
-  }
+asio::awaitable<Wire::Error> Wire::WriteFirst(std::span<asio::const_buffer>* parts) {
+  DropFront(parts, 0);
+  Error ec;
+  size_t n = TryWrite(*parts, ec);
+  if (secure()) ec = co_await WriteSome(*parts, &n);
+  DropFront(parts, n);
+  co_return WouldBlock(ec) ? Error() : ec;
 }
 
 void DropFront(std::span<asio::const_buffer>* parts, size_t n) {

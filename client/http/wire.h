@@ -49,7 +49,8 @@ class Wire {
   // Waits until some of it is written.
   boost::asio::awaitable<Error> WriteSome(std::span<const boost::asio::const_buffer> parts,
                                           size_t* written);
-  boost::asio::awaitable<Error> WriteAll(std::span<boost::asio::const_buffer> parts);
+  // What can be written at once, which is taken off the front; under TLS the first record.
+  boost::asio::awaitable<Error> WriteFirst(std::span<boost::asio::const_buffer>* parts);
 
  private:
   using Tls = boost::asio::ssl::stream<Socket&>;

@@ -184,6 +184,64 @@ TEST_F(UpstreamPoolTest, AReplyThatRefusesTheBodyUnreadIsStillRead) {
   EXPECT_EQ(reply->status, 413);
 }
 
+// D6: who has no use for the body need not take it, nor end the connection.
+TEST_F(UpstreamPoolTest, AReplyThatComesBeforeTheBodyIsTakenIsReadAtOnce) {
+  for (const char* status : {"413 Too Large", "503 Busy", "307 Elsewhere"}) {
+    Signal done;
+    FakeUpstream upstream([&](TestSocket& peer) {
+      peer.ReadUntil("\r\n\r\n");
+      peer.Send("HTTP/1.1 100 Continue\r\n\r\n");
+      peer.Send("HTTP/1.1 " + std::string(status) + "\r\nContent-Length: 5\r\n\r\nearly");
+      done.Await();
+    });
+    UpstreamPool pool(loop_);
+    const auto reply = Call(pool, upstream.origin(), {.first_byte_timeout = seconds(5)}, 1 << 20,
+                            std::string(8 << 20, 'x'));
+    ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+    EXPECT_EQ(reply->status, std::stoi(status));
+    EXPECT_EQ(reply->body, "early");
+    EXPECT_EQ(pool.connection_count(), 0u) << "what it would read next is the rest of a body";
+    done.Set();
+  }
+}
+
+TEST_F(UpstreamPoolTest, AnEarlyHeadOfSuccessStillGetsTheWholeBody) {
+  const std::string body = std::string(8 << 20, 'x') + "end";
+  std::atomic<int> taken{0};
+  FakeUpstream upstream([&](TestSocket& peer) {
+    for (;;) {
+      if (!peer.ReadUntil("\r\n\r\n")) return;
+      peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+      if (peer.ReadUntil("end")) ++taken;
+      peer.Send("ok");
+    }
+  });
+  UpstreamPool pool(loop_);
+  for (int i = 0; i < 2; ++i) {
+    const auto reply = Call(pool, upstream.origin(), {}, 1 << 20, body);
+    ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+    EXPECT_EQ(reply->body, "ok");
+  }
+  EXPECT_EQ(taken, 2);
+  EXPECT_EQ(upstream.accepted(), 1);
+}
+
+TEST_F(UpstreamPoolTest, ABodyThatIsNotTakenEndsInTimeOrWithItsConnection) {
+  const std::string body(8 << 20, 'x');
+  Signal done;
+  FakeUpstream deaf([&](TestSocket&) { done.Await(); });
+  UpstreamPool pool(loop_);
+  const auto late = Call(pool, deaf.origin(), {.first_byte_timeout = milliseconds(200)}, 9, body);
+  EXPECT_EQ(late.status().code(), StatusCode::kDeadline);
+  done.Set();
+  FakeUpstream dies([](TestSocket& peer) {
+    peer.ReadUntil("\r\n\r\n");
+    peer.Reset();
+  });
+  EXPECT_EQ(Call(pool, dies.origin(), {}, 9, body).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(pool.connection_count(), 0u);
+}
+
 TEST_F(UpstreamPoolTest, IsBusyAtOnceBeyondItsBoundAndThatOfQuestionsAside) {
   FakeUpstream silent([](TestSocket& peer) { peer.AwaitClose(); });
   UpstreamPoolOptions options;
