@@ -7,6 +7,7 @@
 // it. Under TLS nobody half-closes, so there the end alone tells.
 #include <poll.h>
 
+#include <boost/asio/steady_timer.hpp>
 #include <utility>
 
 #include "client/http/reply_writer.h"
@@ -18,6 +19,10 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
+namespace {
+constexpr Duration kAskForEnd = milliseconds(20);
+}  // namespace
+
 void ServerConnection::ClientGone() {
   if (std::exchange(client_left_, true)) return;
   server_->metrics.client_gone.Add();
@@ -26,16 +31,30 @@ void ServerConnection::ClientGone() {
 }
 
 void ServerConnection::WatchClient() {
-  if (phase_ == Phase::kHandling && bytes_.ended()) return OnClientEnd();
+  if (phase_ == Phase::kHandling && bytes_.ended()) return OnClientEnd(bytes_.ended());
   bytes_.ReadAhead([self = shared_from_this()] {
     if (self->phase_ == Phase::kHandling) self->WatchClient();
   });
-  if (bytes_.full()) WatchErrors();
+  if (bytes_.full()) AskForEnd();
 }
 
-void ServerConnection::OnClientEnd() {
+// Reads tell nothing of the client's end while much is unread before it, so the kernel is asked.
+void ServerConnection::AskForEnd() {
+  if (std::exchange(asking_for_end_, true)) return;
+  const auto timer =
+      std::make_shared<asio::steady_timer>(wire_.socket().get_executor(), kAskForEnd);
+  timer->async_wait([self = shared_from_this(), timer](error_code) {
+    self->asking_for_end_ = false;
+    if (self->phase_ != Phase::kHandling || !self->wire_.socket().is_open()) return;
+    pollfd state{.fd = self->wire_.socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+    if (poll(&state, 1, 0) == 1) return self->OnClientEnd(asio::error::eof);
+    self->AskForEnd();
+  });
+}
+
+void ServerConnection::OnClientEnd(error_code why) {
   // Under TLS the end of a client's stream is its farewell.
-  if (bytes_.ended() != asio::error::eof || wire_.secure()) return ClientGone();
+  if (why != asio::error::eof || wire_.secure()) return ClientGone();
   WatchErrors();
   ProbeClient();
 }

@@ -1,6 +1,8 @@
 #include "client/http/server_connection.h"
 
+#include <linux/sockios.h>
 #include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -97,7 +99,8 @@ void ServerConnection::OnTimeout() {
       wire_.socket().cancel(ignored);
       break;  // the socket stays open for the 408
     case Phase::kHandling:
-      ClientGone();
+      if (Unacknowledged() >= unacknowledged_) return ClientGone();
+      ExpectAcknowledgement();
       break;
     case Phase::kClosing:
       Close();
@@ -256,6 +259,17 @@ asio::awaitable<void> ServerConnection::Linger(Duration at_most) {
   watchdog_.Disarm();
 }
 
+// Bytes on their way to the client.
+int ServerConnection::Unacknowledged() {
+  int n = 0;
+  return ioctl(wire_.socket().native_handle(), SIOCOUTQ, &n) == 0 ? n : 0;
+}
+
+void ServerConnection::ExpectAcknowledgement() {
+  unacknowledged_ = Unacknowledged();
+  watchdog_.ExpireAt(After(server_->options.write_timeout));
+}
+
 asio::awaitable<Status> ServerConnection::WriteAll(std::span<asio::const_buffer> parts) {
   for (;;) {
     DropFront(&parts, 0);
@@ -264,7 +278,7 @@ asio::awaitable<Status> ServerConnection::WriteAll(std::span<asio::const_buffer>
     size_t n = wire_.TryWrite(parts, ec);
     if (ec == asio::error::would_block || ec == asio::error::try_again) {
       write_pending_ = true;
-      watchdog_.ExpireAt(After(server_->options.write_timeout));
+      ExpectAcknowledgement();
       ec = co_await wire_.WriteSome(parts, &n);
       watchdog_.Disarm();
       write_pending_ = false;

@@ -64,9 +64,12 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   boost::asio::awaitable<void> Linger(Duration at_most);
 
   void OnTimeout();
+  int Unacknowledged();
+  void ExpectAcknowledgement();
   void WatchClient();
   void WatchErrors();
-  void OnClientEnd();
+  void AskForEnd();
+  void OnClientEnd(boost::system::error_code why);
   void ProbeClient();
   void Close();
 
@@ -80,8 +83,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   std::string peer_;
   Phase phase_ = Phase::kReading;
   bool watching_errors_ = false;
+  bool asking_for_end_ = false;
   bool probed_ = false;
   bool write_pending_ = false;
+  int unacknowledged_ = 0;  // when its time to take some began
   bool draining_ = false;
   bool cut_ = false;
   bool client_left_ = false;   // no byte can be written to it any more

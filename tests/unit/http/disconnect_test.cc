@@ -119,18 +119,38 @@ TEST(Disconnect, AClientOfHttp10IsNoticedWhileItsReplyHasNotBegun) {
 }
 
 TEST(Disconnect, AClientThatSentMoreBeforeItLeftIsNoticedToo) {
-  Signal ready, closed;
+  for (const size_t size : {1, 17 << 10, 100 << 10}) {  // read ahead, or not wholly
+    Signal ready, closed;
+    FakeUpstream upstream([&](TestSocket& peer) {
+      peer.ReadMessage();
+      ready.Set();
+      if (peer.AwaitClose()) closed.Set();
+    });
+    const auto door = Door::To(upstream.origin());
+    TestSocket client = door->Client();
+    client.Send(Post("{}") + Post(std::string(size, 'x')));
+    ASSERT_TRUE(ready.Await());
+    client.Close();
+    EXPECT_TRUE(closed.Await(kBound * 2)) << size;
+  }
+}
+
+TEST(Disconnect, AClientThatSentMuchMoreAndHalfClosesStillGetsItsReplies) {
+  Signal go;
   FakeUpstream upstream([&](TestSocket& peer) {
-    peer.ReadMessage();
-    ready.Set();
-    if (peer.AwaitClose()) closed.Set();
+    while (peer.ReadMessage().complete) {
+      go.Await();
+      peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    }
   });
   const auto door = Door::To(upstream.origin());
   TestSocket client = door->Client();
-  client.Send(Post("{}") + Post("pipelined"));
-  ASSERT_TRUE(ready.Await());
-  client.Close();
-  EXPECT_TRUE(closed.Await(kBound * 2));
+  client.Send(Post("{}") + Post(std::string(100 << 10, 'x')));
+  client.ShutdownWrite();
+  LetTimePass(milliseconds(200));  // it is asked for its end some times
+  go.Set();
+  EXPECT_EQ(client.ReadMessage().body, "ok");
+  EXPECT_EQ(client.ReadMessage().body, "ok");
 }
 
 TEST(Disconnect, AClientThatTakesNothingForTheWriteTimeoutIsGone) {
@@ -150,6 +170,35 @@ TEST(Disconnect, AClientThatTakesNothingForTheWriteTimeoutIsGone) {
   client.Send(Post("{}"));
   EXPECT_TRUE(closed.Await());
   EXPECT_EQ(door->Outcome().end, RelayEnd::kClientGone);
+}
+
+// The kernel says that there is room only after a third of its buffer.
+TEST(Disconnect, AClientThatTakesLittleEachTimeIsThere) {
+  constexpr size_t kTotal = 32 << 20;
+  FakeUpstream upstream([&](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(kTotal) + "\r\n\r\n" +
+              std::string(kTotal, 'x'));
+    peer.AwaitClose();
+  });
+  HttpServerOptions options;
+  options.write_timeout = milliseconds(500);
+  const auto door = Door::To(upstream.origin(), options);
+  TestSocket client = door->Client();
+  const int room = 64 << 10;
+  setsockopt(client.fd(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+  client.Send(Post("{}"));
+  ASSERT_TRUE(client.ReadUntil("\r\n\r\n"));
+  size_t taken = 0;
+  for (int i = 0; i < 20; ++i) {
+    taken += client.ReadSome().size();
+    LetTimePass(milliseconds(100));
+  }
+  EXPECT_LT(taken, 4u << 20) << "it was slow";
+  EXPECT_EQ(door->server->connection_count(), 1u);
+  for (std::string piece; !(piece = client.ReadSome()).empty() && taken < kTotal;)
+    taken += piece.size();
+  EXPECT_EQ(taken, kTotal);
 }
 
 TEST(Disconnect, ManyAtOnce) {
