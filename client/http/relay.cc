@@ -57,11 +57,17 @@ class StreamTail {
     if (s.empty() || s.ends_with("\n\n") || s.ends_with("\r\r") || s.ends_with("\n\r\n")) return "";
     return s.ends_with('\n') ? "\n" : "\n\n";
   }
+  // All was said: what follows the last event means nothing.
+  bool IsDone() const {
+    std::string_view line = last_;
+    while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
+    return line.ends_with("\ndata: [DONE]") || line.ends_with("\ndata:[DONE]");
+  }
   // It ended within an event, and that was not the last one, sent carelessly.
-  bool IsCut() const { return !Repair().empty() && last_.find("[DONE]") == last_.npos; }
+  bool IsCut() const { return !Repair().empty() && !IsDone(); }
 
  private:
-  static constexpr size_t kKept = 16;
+  static constexpr size_t kKept = 24;
   std::string last_;
 };
 
@@ -168,6 +174,7 @@ asio::awaitable<void> Relaying::Reply() {
     }
     piece = co_await exchange_->ReadBody();
     SeePiece(piece);
+    if (!piece.ok() && outcome_.event_stream && tail_.IsDone()) break;
     if (!piece.ok()) co_return co_await Fail(piece.status());
     written = co_await writer_.Write(*piece);
   }

@@ -4,7 +4,7 @@
 //
 // The reply's head is held until the first byte of its body (or its end) is there: an upstream that
 // dies before is a failure the client never sees. An event stream that breaks later is ended with
-// an error event and `data: [DONE]`; any other reply is cut.
+// an error event and `data: [DONE]`, unless it has said that itself; any other reply is cut.
 // Concurrency: a coroutine on the request's strand; hooks are called there.
 #pragma once
 

@@ -127,6 +127,25 @@ TEST(Relay, StatusHeadersAndBinaryBodiesAreUntouched) {
   EXPECT_EQ(got.Field("Content-Length"), std::to_string(gzip.size()));
 }
 
+TEST(Relay, AStatusLineWithoutTheSpaceBehindItsCodeIsRead) {
+  const std::string reply = "HTTP/1.1 200\r\nX-A: b\r\nContent-Length: 2\r\n\r\nok";
+  std::vector<std::vector<std::string>> replies = {{reply}};
+  for (size_t cut = 1; cut < 20; ++cut) {
+    replies.push_back({reply.substr(0, cut), reply.substr(cut)});
+  }
+  FakeUpstream upstream(SendPieces(replies));
+  const auto door = Door::To(upstream.origin());
+  TestSocket client = door->Client();
+  for (size_t i = 0; i < replies.size(); ++i) {
+    client.Send(Post("{}"));
+    const WireMessage got = client.ReadMessage();
+    EXPECT_EQ(got.status(), 200) << i;
+    EXPECT_EQ(got.Field("X-A"), "b");
+    EXPECT_EQ(got.body, "ok");
+  }
+  EXPECT_EQ(upstream.accepted(), 1);
+}
+
 TEST(Relay, BodilessAndEmptyAndUnframedReplies) {
   FakeUpstream upstream([n = std::make_shared<std::atomic<int>>(0)](TestSocket& peer) {
     static const std::string kReplies[] = {
@@ -202,7 +221,8 @@ TEST(Relay, DeathBeforeTheFirstByteIsLeftToTheCaller) {
 TEST(Relay, AnEventStreamThatBreaksOffEndsWithAnErrorEvent) {
   for (const std::string& last :
        {std::string("data: 1\n\n"), std::string("data: 1\r\n\r\n"), std::string("data: 1\n"),
-        std::string("data: {\"ha"), std::string("data: 1\n\ndata: 2\r")}) {
+        std::string("data: {\"ha"), std::string("data: 1\n\ndata: 2\r"),
+        std::string("data: {\"text\":\"data: [DONE]\n\n"), std::string("data: \"[DONE]\"\n\n")}) {
     FakeUpstream upstream([&](TestSocket& peer) {
       peer.ReadMessage();
       peer.Send(std::string(kSseHead) + Chunk("data: 0\n\n") + Chunk(last));
@@ -227,6 +247,24 @@ TEST(Relay, AnEventStreamThatBreaksOffEndsWithAnErrorEvent) {
     EXPECT_EQ(outcome.status, 200);
     client.Send(Post("{}"));  // the client's connection lives on
     EXPECT_EQ(client.ReadMessage().status(), 200);
+  }
+}
+
+TEST(Relay, AnEventStreamThatBreaksOffAfterItsLastEventIsWhole) {
+  for (const std::string& last :
+       {std::string("data: [DONE]\n\n"), std::string("data:[DONE]\r\n\r\n"),
+        std::string("data: [DONE]\n")}) {
+    FakeUpstream upstream([&](TestSocket& peer) {
+      peer.ReadMessage();
+      peer.Send(std::string(kSseHead) + Chunk("data: 0\n\n" + last));
+    });
+    const auto door = Door::To(upstream.origin());
+    TestSocket client = door->Client();
+    client.Send(Post("{}"));
+    const WireMessage reply = client.ReadMessage();
+    EXPECT_TRUE(reply.complete);
+    EXPECT_EQ(reply.body, "data: 0\n\n" + last);
+    EXPECT_EQ(door->Outcome().end, RelayEnd::kDone);
   }
 }
 
