@@ -5,7 +5,7 @@
 namespace ember::http {
 
 void SseScanner::Feed(std::string_view piece) {
-  while (!piece.empty() && !stopped_) {
+  while (!piece.empty()) {
     if (after_cr_) {
       after_cr_ = false;
       if (piece.front() == '\n') {
@@ -14,18 +14,23 @@ void SseScanner::Feed(std::string_view piece) {
       }
     }
     const size_t end = piece.find_first_of("\r\n");
-    if (line_.size() + std::min(end, piece.size()) > max_event_bytes_) return Stop();
+    const std::string_view part = piece.substr(0, end);
+    if (line_.size() + part.size() > max_event_bytes_) {
+      skip_line_ = true;
+      SkipEvent();
+    }
     if (end == std::string_view::npos) {
-      line_.append(piece);
+      if (!skip_line_) line_.append(part);
       return;
     }
     after_cr_ = piece[end] == '\r';
-    const std::string_view rest_of_line = piece.substr(0, end);
     piece.remove_prefix(end + 1);
-    if (line_.empty()) {
-      FeedLine(rest_of_line);
+    if (std::exchange(skip_line_, false)) {
+      first_line_ = false;
+    } else if (line_.empty()) {
+      FeedLine(part);
     } else {
-      line_.append(rest_of_line);
+      line_.append(part);
       FeedLine(line_);
       line_.clear();
     }
@@ -45,7 +50,8 @@ void SseScanner::FeedLine(std::string_view line) {
     line.remove_prefix(1);
     if (line.starts_with(' ')) line.remove_prefix(1);
   }
-  if (data_.size() + line.size() + 1 > max_event_bytes_) return Stop();
+  if (skip_event_) return;
+  if (data_.size() + line.size() + 1 > max_event_bytes_) return SkipEvent();
   if (has_data_) data_ += '\n';
   data_.append(line);
   has_data_ = true;
@@ -53,12 +59,13 @@ void SseScanner::FeedLine(std::string_view line) {
 
 void SseScanner::EndEvent() {
   if (has_data_) observer_(data_);
-  has_data_ = false;
+  has_data_ = skip_event_ = false;
   data_.clear();
 }
 
-void SseScanner::Stop() {
-  stopped_ = true;
+void SseScanner::SkipEvent() {
+  skip_event_ = true;
+  has_data_ = false;
   line_ = {};
   data_ = {};
 }

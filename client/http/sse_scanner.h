@@ -1,7 +1,7 @@
 // SseScanner: finds the events in a server-sent event stream that arrives in arbitrary pieces.
 //
 // It only looks on: it never changes or delays the bytes. Memory is bounded: an event longer than
-// the limit makes the scanner stop looking for good, which loses observations, not bytes.
+// the limit is not observed.
 // Grammar: WHATWG HTML, "Server-sent events" (CR, LF or CRLF; optional space after the colon;
 // comments; several data lines joined by LF; an optional byte order mark).
 // Concurrency: one thread. The view passed to the observer is valid during the call only.
@@ -24,13 +24,11 @@ class SseScanner {
       : observer_(std::move(observer)), max_event_bytes_(max_event_bytes) {}
 
   void Feed(std::string_view piece);
-  // True once an event was over the limit; nothing is observed any more.
-  bool stopped() const { return stopped_; }
 
  private:
   void FeedLine(std::string_view line);
   void EndEvent();
-  void Stop();
+  void SkipEvent();
 
   Observer observer_;
   size_t max_event_bytes_;
@@ -39,7 +37,8 @@ class SseScanner {
   bool has_data_ = false;
   bool after_cr_ = false;  // the last line ended with CR: an LF now belongs to it
   bool first_line_ = true;
-  bool stopped_ = false;
+  bool skip_line_ = false;   // up to its end
+  bool skip_event_ = false;  // up to its end
 };
 
 }  // namespace ember::http

@@ -13,14 +13,21 @@ simdjson::dom::parser& Parser() {
   return parser;
 }
 
+constexpr uint64_t kMostTokens = uint64_t{1} << 40;  // sums of them do not overflow
+
 std::optional<uint64_t> Count(const simdjson::simdjson_result<element>& value) {
   uint64_t n = 0;
-  if (value.get(n) != simdjson::SUCCESS) return std::nullopt;
+  if (value.get(n) != simdjson::SUCCESS || n > kMostTokens) return std::nullopt;
   return n;
 }
 
-// `usage` as chats and completions have it, or as responses do.
+// `usage` as chats and completions have it, or as responses do, or messages, where `input_tokens`
+// are those that were not read from a cache.
 std::optional<ReplyUsage> UsageOf(const simdjson::simdjson_result<element>& usage) {
+  if (const auto read = Count(usage["cache_read_input_tokens"])) {
+    const uint64_t rest = Count(usage["input_tokens"]).value_or(0);
+    return ReplyUsage{*read, rest + Count(usage["cache_creation_input_tokens"]).value_or(0)};
+  }
   for (const auto& [total, details] : {std::pair("prompt_tokens", "prompt_tokens_details"),
                                        std::pair("input_tokens", "input_tokens_details")}) {
     const auto prompt = Count(usage[total]);
@@ -138,7 +145,8 @@ std::optional<ReplyUsage> ReadUsage(std::string_view json) {
   const auto computed = Count(root["timings"]["prompt_n"]);
   if (cached && computed) return ReplyUsage{*cached, *computed};
   if (const auto usage = UsageOf(root["usage"])) return usage;
-  return UsageOf(root["response"]["usage"]);
+  if (const auto usage = UsageOf(root["response"]["usage"])) return usage;
+  return UsageOf(root["message"]["usage"]);
 }
 
 }  // namespace ember::router

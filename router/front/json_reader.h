@@ -28,7 +28,8 @@ struct ReplyUsage {
   bool counted = true;
 };
 
-// From a whole reply or one event: `timings` (llama.cpp) or `usage` (OpenAI; of responses too).
+// From a whole reply or one event: `timings` (llama.cpp) or `usage` (OpenAI, of responses too;
+// Anthropic).
 // Nothing when the text has neither.
 std::optional<ReplyUsage> ReadUsage(std::string_view json);
 

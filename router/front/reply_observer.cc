@@ -5,7 +5,9 @@ namespace ember::router {
 ReplyObserver::ReplyObserver()
     : scanner_(
           [this](std::string_view data) {
-            if (auto usage = ReadUsage(data)) usage_ = usage;
+            auto usage = ReadUsage(data);
+            // The end of a stream of messages may repeat the prompt's length alone.
+            if (usage && (usage->counted || !usage_ || !usage_->counted)) usage_ = usage;
           },
           kMaxBytes) {}
 

@@ -51,14 +51,21 @@ TEST(SseScanner, LeavesLineSeparatorsOfOtherKindsAlone) {
   EXPECT_EQ(Scan({"data: " + data + "\n\n"}), std::vector<std::string>{data});
 }
 
-TEST(SseScanner, StopsLookingAtAnEventOverTheLimit) {
-  std::vector<std::string> seen;
-  SseScanner scanner([&](std::string_view data) { seen.emplace_back(data); }, 100);
-  scanner.Feed("data: small\n\n");
-  for (int i = 0; i < 10; ++i) scanner.Feed("data: eleven chr\n");
-  EXPECT_TRUE(scanner.stopped());
-  scanner.Feed("\n\ndata: later\n\n");
-  EXPECT_EQ(seen, std::vector<std::string>{"small"});
+TEST(SseScanner, AnEventOverTheLimitIsNotSeenAndTheNextOneIs) {
+  const std::vector<std::string> around = {"small", "later"};
+  for (const std::string& big :
+       {"data: " + std::string(200, 'x'), ": " + std::string(200, 'x') + "\r\ndata: of the same",
+        std::string("data: of several lines\ndata: of several lines\ndata: of several lines\n"
+                    "data: of several lines\ndata: of several lines")}) {
+    for (const std::string_view end : {"\n\n", "\r\n\r\n", "\r\r"}) {
+      const std::string stream = "data: small\n\n" + big + std::string(end) + "data: later\n\n";
+      std::vector<std::string_view> bytes;
+      for (size_t i = 0; i < stream.size(); ++i)
+        bytes.push_back(std::string_view(stream).substr(i, 1));
+      EXPECT_EQ(Scan(bytes, 100), around) << stream;
+      EXPECT_EQ(Scan({stream}, 100), around) << stream;
+    }
+  }
   EXPECT_TRUE(Scan({"data: " + std::string(200, 'x'), "\n\n"}, 100).empty());
 }
 

@@ -138,6 +138,17 @@ TEST(JsonReader, ReadsCountsOfEnginesAndOfOpenAi) {
       R"({"response":{"usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":48}}}})");
   ASSERT_TRUE(response);
   EXPECT_EQ(response->computed_tokens, 2u);
+  // Anthropic's input is what no cache had; as whole replies have it, and events that begin one.
+  for (const char* shape : {R"({"usage":{"input_tokens":18,"cache_read_input_tokens":32}})",
+                            R"({"type":"message_start","message":{"usage":{"input_tokens":10,)"
+                            R"("cache_creation_input_tokens":8,"cache_read_input_tokens":32}}})"}) {
+    const auto message = ReadUsage(shape);
+    ASSERT_TRUE(message) << shape;
+    EXPECT_TRUE(message->counted);
+    EXPECT_EQ(message->cached_tokens, 32u);
+    EXPECT_EQ(message->computed_tokens, 18u);
+  }
+  EXPECT_FALSE(ReadUsage(R"({"usage":{"prompt_tokens":18446744073709551615}})"));
   for (const char* silent : {R"({"usage":{"prompt_tokens":7}})",
                              R"({"usage":{"prompt_tokens":7,"prompt_tokens_details":null}})"}) {
     EXPECT_EQ(ReadUsage(silent)->computed_tokens, 7u) << silent;
@@ -168,6 +179,18 @@ TEST(ReplyObserver, CountsAStreamCutAtEveryByteAndAWholeReply) {
   for (const char c : std::string("{\"usage\":{\"prompt_tokens\":12}}")) whole.Feed({&c, 1}, false);
   ASSERT_TRUE(whole.Usage());
   EXPECT_EQ(whole.Usage()->computed_tokens, 12u);
+}
+
+TEST(ReplyObserver, AMessagesEndDoesNotTakeBackWhatItsBeginningCounted) {
+  ReplyObserver observer;
+  observer.Feed(
+      "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":18,"
+      "\"cache_read_input_tokens\":32}}}\n\nevent: message_delta\n"
+      "data: {\"usage\":{\"input_tokens\":50,\"output_tokens\":3}}\n\n",
+      true);
+  ASSERT_TRUE(observer.Usage());
+  EXPECT_TRUE(observer.Usage()->counted);
+  EXPECT_EQ(observer.Usage()->cached_tokens, 32u);
 }
 
 TEST(ReplyObserver, LooksAtNothingBeyondItsBound) {
