@@ -25,15 +25,27 @@ std::string Decode(std::string_view s) {
   return out;
 }
 
+// Where the host of an absolute-form target begins; 0: it is none.
+size_t HostBegin(std::string_view target) {
+  const std::string_view scheme = target.substr(0, target.find("://"));
+  const bool absolute = EqualNoCase(scheme, "http") || EqualNoCase(scheme, "https");
+  return absolute && scheme.size() < target.size() ? scheme.size() + 3 : 0;
+}
+
 // "http://host/path?x" gives "/path?x"; everything else is returned as it is.
 std::string_view OriginForm(std::string_view target) {
-  const std::string_view scheme = target.substr(0, target.find("://"));
-  if (!EqualNoCase(scheme, "http") && !EqualNoCase(scheme, "https")) return target;
-  const size_t path = target.find_first_of("/?", scheme.size() + 3);
+  const size_t host = HostBegin(target);
+  if (host == 0) return target;
+  const size_t path = target.find_first_of("/?", host);
   return path == std::string_view::npos ? "/" : target.substr(path);
 }
 
 }  // namespace
+
+std::string_view HostOfTarget(std::string_view target) {
+  const size_t host = HostBegin(target);
+  return host == 0 ? "" : target.substr(host, target.find_first_of("/?", host) - host);
+}
 
 std::optional<std::string_view> Request::QueryParam(std::string_view name) const {
   for (const auto& [key, value] : query) {

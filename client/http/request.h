@@ -30,6 +30,9 @@ struct Request {
   void SetTarget(std::string_view new_target);
 };
 
+// "host" of an absolute-form target ("http://host/path"); else "".
+std::string_view HostOfTarget(std::string_view target);
+
 // The head of a reply, from an upstream or to a client.
 struct ResponseHead {
   int status = 200;

@@ -25,7 +25,7 @@ constexpr ptrdiff_t kMaxFields = 256;
 constexpr size_t kFirstStep = 40 << 10;
 constexpr size_t kBodyStep = 256 << 10;
 constexpr size_t kMaxUnprovenReserve = 1 << 20;  // reserved for a declared length before bytes came
-constexpr size_t kMaxChunkHead = 16 << 10;       // with its extensions; also trailers
+constexpr size_t kMaxChunkHead = 16 << 10;       // with its extensions; of trailers what is read on
 constexpr size_t kSlack = 64;                    // behind a body
 
 Failure HeadOver(size_t limit) {
@@ -126,7 +126,8 @@ RequestReader::~RequestReader() = default;
 void RequestReader::Impl::CheckChunk(uint64_t size, std::string_view extension, error_code& ec) {
   if (size > limits.body_bytes - announced) ec = beast::http::error::body_limit;
   if (!ec) announced += size;
-  if (std::any_of(extension.begin(), extension.end(),
+  if (extension.size() > kMaxChunkHead ||
+      std::any_of(extension.begin(), extension.end(),
                   [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == 0x7F; })) {
     ec = beast::http::error::bad_chunk_extension;
   }
@@ -178,12 +179,18 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadHead(Request* out) {
   d.in_head = false;
   const auto& head = d.parser->get();
   out->method = std::string(head.method_string());
-  out->SetTarget(std::string(head.target()));
+  out->SetTarget(head.target());
   out->headers.Reserve(16);
   for (const auto& f : head) out->headers.Add(std::string(f.name_string()), std::string(f.value()));
   out->received_at = std::chrono::steady_clock::now();
   if (ec) co_return FailureOf(ec, d.limits);
-  co_return d.CheckHead();
+  if (auto failure = d.CheckHead()) co_return failure;
+  // It counts more than the field (RFC 9112, 3.2.2).
+  if (const std::string_view host = HostOfTarget(head.target()); !host.empty()) {
+    if (!IsHost(host)) co_return Failure{400, "the target names no host"};
+    out->headers.Set("Host", std::string(host));
+  }
+  co_return std::nullopt;
 }
 
 bool RequestReader::http10() const { return impl_->parser->get().version() == 10; }

@@ -95,6 +95,7 @@ TEST(Desync, WhatIsNotOneClearRequestReachesNobody) {
       Chunked("5\rabcde\r0\r\r"),
       Chunked("fffffffffffffffff\r\nabcde\r\n0\r\n\r\n"),
       Chunked("5;" + std::string(1 << 20, 'e') + "\r\nabcde\r\n0\r\n\r\n"),
+      Chunked("5;" + std::string(20000, 'e') + "\r\nabcde\r\n0\r\n\r\n"),
       Chunked("5;a=\"\n\"\r\nabcde\r\n0\r\n\r\n"),
       Chunked("5;a=\"\x01\"\r\nabcde\r\n0\r\n\r\n"),
       "GET /first HTTP/1.1\nHost: a\n\n",
@@ -106,6 +107,7 @@ TEST(Desync, WhatIsNotOneClearRequestReachesNobody) {
       "GET /first HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n",
       "GET /first HTTP/1.1\r\nHost: a b\r\n\r\n",
       "GET /first HTTP/1.1\r\nHost: a/../b@c\r\n\r\n",
+      "GET http://a@b/first HTTP/1.1\r\nHost: b\r\n\r\n",
   };
   for (const std::string& bytes : refused) {
     Counting upstream;
@@ -127,6 +129,7 @@ TEST(Desync, WhatIsOneClearRequestIsOne) {
       Declared("Content-Length:   5  ", "abcde"),
       Declared("transfer-ENCODING: Chunked", "5\r\nabcde\r\n0\r\n\r\n"),
       Chunked("5;name=value;q=\"a b\"\r\nabcde\r\n0\r\n\r\n"),
+      Chunked("5;" + std::string(16000, 'e') + "\r\nabcde\r\n0\r\n\r\n"),
       Chunked("00005\r\nabcde\r\n000\r\n\r\n"),
       Chunked("5\r\nabcde\r\n0\r\nX-Trailer: 1\r\n\r\n", "Trailer: X-Trailer\r\n"),
       "\r\n\r\n" + Declared("Content-Length: 5", "abcde"),

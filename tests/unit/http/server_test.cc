@@ -58,6 +58,9 @@ TEST(HttpServer, GivesTheHandlerWhatTheClientSent) {
   seen.AppendTo(&text);
   EXPECT_EQ(text, "Host: door\r\nX-One: 1\r\nX-One: 2\r\nx-two: two words\r\n");
   EXPECT_THAT(peer, testing::StartsWith("127.0.0.1:"));
+  client.Send("GET http://right.example:8/x HTTP/1.1\r\nHost: wrong.example\r\n\r\n");
+  EXPECT_TRUE(client.ReadMessage().complete);
+  EXPECT_EQ(seen.Get("Host"), "right.example:8");
 }
 
 TEST(HttpServer, RefusesWhatIsNotOneClearRequest) {
