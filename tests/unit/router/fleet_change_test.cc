@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -165,17 +167,27 @@ TEST(Reload, AHundredSwapsUnderLoadLoseNoRequestAndLeaveNothingBehind) {  // D29
   FakeReplica a(Answering(JsonReply(200, "{}"))), b(Answering(JsonReply(200, "{}")));
   RouterFixture router({a.origin()}, AdminOnDoor);
   std::atomic<bool> stop{false};
-  std::atomic<int> answered{0}, failed{0};
+  std::array<std::atomic<int>, 3> answered{};  // by client
+  std::atomic<int> failed{0};
   std::vector<std::thread> load;
-  for (int i = 0; i < 3; ++i) {
+  for (auto& count : answered) {
     load.emplace_back([&] {
       TestSocket client = router.Client();
       while (!stop) {
         client.Send(Post("{}"));
-        (client.ReadMessage().status() == 200 ? answered : failed).fetch_add(1);
+        (client.ReadMessage().status() == 200 ? count : failed).fetch_add(1);
       }
     });
   }
+  // What each client had under way is over.
+  const auto all_went_on = [&] {
+    std::array<int, 3> before{};
+    std::copy(answered.begin(), answered.end(), before.begin());
+    return Eventually([&] {
+      return std::equal(answered.begin(), answered.end(), before.begin(),
+                        [](int now, int then) { return now > then + 1; });
+    });
+  };
   FakeReplica* now = &a;
   FakeReplica* next = &b;
   std::string now_id = "r1";
@@ -186,20 +198,19 @@ TEST(Reload, AHundredSwapsUnderLoadLoseNoRequestAndLeaveNothingBehind) {  // D29
         201);
     ASSERT_TRUE(router.AwaitUsable(2));
     ASSERT_EQ(router.Ask(Call("DELETE", "/admin/replicas/" + now_id)).status(), 200);
-    const int before = next->requests();
-    ASSERT_TRUE(Eventually([&] { return next->requests() > before + 6; }));
+    ASSERT_TRUE(all_went_on());
     ASSERT_TRUE(Eventually([&] { return router.Status().replicas.size() == 1; }));
     const int left = now->requests(), probes = now->probes();
-    ASSERT_TRUE(Eventually([&] { return next->requests() > before + 12; }));
+    ASSERT_TRUE(all_went_on());
     EXPECT_EQ(now->requests(), left) << "who was removed is sent nothing";
-    EXPECT_EQ(now->probes(), probes);
+    EXPECT_LE(now->probes(), probes + 1);  // one may have been on its way
     std::swap(now, next);
     now_id = next_id;
   }
   stop = true;
   for (std::thread& t : load) t.join();
   EXPECT_EQ(failed, 0);
-  EXPECT_GT(answered, 1000);
+  EXPECT_GT(answered[0] + answered[1] + answered[2], 1000);
   EXPECT_EQ(router.Status().replicas.size(), 1u);
   const std::string metrics = router.Page("/metrics");
   const size_t at = metrics.find("\nember_upstream_connections ");
