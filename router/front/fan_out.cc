@@ -30,10 +30,7 @@ Status FanOutCaps::Check(std::string_view body) const {
   };
   json.Object([&](std::string_view raw) {
     std::string unescaped;
-    std::string_view key = raw;
-    if (raw.size() <= 100 && raw.find('\\') != raw.npos && Unescape(raw, &unescaped)) {
-      key = unescaped;
-    }
+    const std::string_view key = MeaningOfName(raw, &unescaped);
     json.Peek();
     const size_t begin = json.at();
     if (key == "n" || key == "best_of") {

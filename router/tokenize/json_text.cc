@@ -193,6 +193,13 @@ bool Unescape(std::string_view raw, std::string* out) {
   return true;
 }
 
+std::string_view MeaningOfName(std::string_view raw, std::string* buffer) {
+  constexpr size_t kMaxName = 200;
+  if (raw.size() > kMaxName || raw.find('\\') == raw.npos) return raw;
+  buffer->clear();
+  return Unescape(raw, buffer) ? *buffer : raw;
+}
+
 size_t RawBlankPrefix(std::string_view raw) {
   size_t at = 0;
   while (const size_t n = BlankAt(raw.substr(at))) at += n;

@@ -26,6 +26,10 @@ size_t DividePlain(std::string_view text, size_t target);
 // was appended is of no use.
 bool Unescape(std::string_view raw, std::string* out);
 
+// What the raw text of a member's name means: `raw` itself, or a view of *buffer. A name that is
+// longer than any known one stays as it is.
+std::string_view MeaningOfName(std::string_view raw, std::string* buffer);
+
 // How much white space (as Python's str.strip sees it) raw text has at its start and at its end.
 size_t RawBlankPrefix(std::string_view raw);
 size_t RawBlankSuffix(std::string_view raw);

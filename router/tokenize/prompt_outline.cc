@@ -1,12 +1,16 @@
 #include "router/tokenize/prompt_outline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <span>
 #include <utility>
 
+#include "proto/base/checksum.h"
 #include "router/tokenize/json_cursor.h"
+#include "router/tokenize/request_model.h"
 #include "router/tokenize/slot_marks.h"
 
 namespace ember::router {
@@ -39,21 +43,37 @@ constexpr std::array<std::string_view, 5> kPrintedKeys = {"tool_calls", "functio
 // Templates print these at any length, but look into them, so that they are no slots.
 constexpr std::array<std::string_view, 6> kWrittenKeys = {
     "reasoning", "reasoning_content", "thinking", "output", "arguments", "refusal"};
-constexpr std::array<std::string_view, 9> kChatMembers = {"tools",
-                                                          "documents",
-                                                          "add_generation_prompt",
-                                                          "continue_final_message",
-                                                          "chat_template",
-                                                          "chat_template_kwargs",
-                                                          "reasoning_effort",
-                                                          "previous_response_id",
-                                                          "reasoning"};
+// What a chat's prompt is made of, in the order in which its text has them: what changes all of it
+// comes first, what changes only its end comes last.
+constexpr size_t kSystemPlace = 5;
+constexpr size_t kMessagesPlace = 8;
+using MemberNames = std::array<std::string_view, 11>;
+
+MemberNames MembersOf(PromptApi api) {
+  const bool responses = api == PromptApi::kResponses;
+  return {"chat_template",
+          "chat_template_kwargs",
+          "previous_response_id",
+          "reasoning_effort",
+          "reasoning",
+          responses ? "instructions" : "system",
+          "documents",
+          "tools",
+          responses ? "input" : "messages",
+          "add_generation_prompt",
+          "continue_final_message"};
+}
 
 class OutlineReader {
  public:
   OutlineReader(PromptApi api, std::string_view body, uint32_t roles, PromptOutline* out,
                 size_t enough)
-      : api_(api), json_(body), roles_(roles), enough_(enough), out_(*out) {}
+      : api_(api),
+        members_(MembersOf(api)),
+        json_(body),
+        roles_(roles),
+        enough_(enough),
+        out_(*out) {}
 
   PromptReason Read() {
     out_.add_special_tokens = api_ == PromptApi::kCompletion;
@@ -63,34 +83,59 @@ class OutlineReader {
       return reason_ == PromptReason::kNone ? PromptReason::kInvalid : reason_;
     }
     if (api_ != PromptApi::kCompletion) out_.request += '}';
+    if (is_text()) Arrange();
     return has_prompt_ ? PromptReason::kNone : PromptReason::kNoPrompt;
   }
 
  private:
-  bool Member(std::string_view key) {
-    if (key == "model") return Name(&out_.model);
-    if (key == "cache_salt") return Name(&out_.salt);
+  bool is_text() const { return enough_ != std::string::npos; }
+
+  bool Member(std::string_view raw) {
+    const std::string_view key = MeaningOfName(raw, &name_);
+    if (key == "model") return TakeModel(&json_, &out_.model);
+    if (key == "cache_salt") return Salt();
     if (key == "add_special_tokens") {
       out_.add_special_tokens = json_.Peek() == 't';
       return json_.SkipValue();
     }
     if (api_ == PromptApi::kCompletion) return key == "prompt" ? Prompt() : json_.SkipValue();
-    const bool responses = api_ == PromptApi::kResponses;
-    if (key == (responses ? "input" : "messages")) {
-      has_prompt_ = true;
-      return Key(key) && Value(key, kUserRole, 0);
-    }
-    if (responses && key == "instructions") return Key(key) && Value(key, kSystemRole, 0);
-    if (api_ == PromptApi::kAnthropic && key == "system")
-      return Key(key) && Value(key, kSystemRole, 1);
-    return IsOneOf(key, kChatMembers) ? Key(key) && Copy() : json_.SkipValue();
+    const auto place = static_cast<size_t>(std::ranges::find(members_, key) - members_.begin());
+    const bool no_system = place == kSystemPlace && api_ == PromptApi::kChat;
+    if (place == members_.size() || no_system) return json_.SkipValue();
+    const size_t begin = out_.request.size();
+    if (is_text()) end_ = begin + enough_;
+    const bool whole = Key(members_[place]) && MemberValue(place);
+    written_[place] = {begin, out_.request.size()};
+    return whole;
   }
 
-  bool Name(std::string* out) {
+  bool MemberValue(size_t place) {
+    const std::string_view key = members_[place];
+    if (place == kSystemPlace) {
+      return Value(key, kSystemRole, api_ == PromptApi::kResponses ? 0 : 1);
+    }
+    if (place != kMessagesPlace) return Copy();
+    has_prompt_ = true;
+    return Value(key, kUserRole, 0);
+  }
+
+  // The members in their order; of equal ones the last, as engines have it.
+  void Arrange() {
+    std::string text;
+    for (auto [begin, end] : written_) {
+      if (begin == end) continue;
+      text += ',';
+      if (out_.request[begin] == ',') ++begin;
+      text.append(out_.request, begin, end - begin);
+    }
+    out_.request = std::move(text);
+  }
+
+  bool Salt() {
     std::string_view raw;
+    out_.salt.clear();
     if (json_.Peek() != '"') return json_.SkipValue();
-    out->clear();
-    return json_.TakeString(&raw) && raw.size() <= 1024 && Unescape(raw, out);
+    return json_.TakeString(&raw) && raw.size() <= 1024 && Unescape(raw, &out_.salt);
   }
 
   // A string, ids, or a list of either: of several prompts the first.
@@ -141,10 +186,19 @@ class OutlineReader {
     return true;
   }
 
-  // Appends to the request, of which no more is wanted than `enough_`.
+  // Appends to the request, which is wanted up to `end_`.
   void Put(std::string_view text) {
     const size_t had = out_.request.size();
-    if (had < enough_) out_.request += text.substr(0, enough_ - had);
+    if (had < end_) out_.request += text.substr(0, end_ - had);
+  }
+
+  // Stands for data that no template prints. A text that is compared must differ where that does.
+  void PutData(std::string_view raw) {
+    if (!is_text()) {
+      out_.request += "null";
+    } else if (out_.request.size() < end_) {
+      out_.request += fmt::format("\"{:016x}\"", Xxh3Of64(AsBytes(raw)));
+    }
   }
 
   // A value in which texts may be slots. `role`: whose, where the value itself does not say.
@@ -183,8 +237,10 @@ class OutlineReader {
     const bool message = level == 1;
     uint32_t owner = message ? 0 : role;
     out_.request += '{';
-    const bool whole = json_.Object([&](std::string_view key) {
-      Key(key);
+    const bool whole = json_.Object([&](std::string_view raw) {
+      Key(raw);
+      std::string unescaped;
+      const std::string_view key = MeaningOfName(raw, &unescaped);
       if (key != "role" && key != "type") return Value(key, role, level + 1);
       const size_t value = json_.at();
       if (!Copy()) return false;
@@ -214,7 +270,7 @@ class OutlineReader {
     const bool may = alone ? (role & roles_) != 0 : IsOneOf(key, kTextKeys);
     if (!may && !alone && level > 1 && raw.size() > kLargeData && !IsOneOf(key, kTextKeys) &&
         !IsOneOf(key, kWrittenKeys)) {
-      out_.request += "null";
+      PutData(raw);
       return true;
     }
     const size_t before = may && raw.size() >= kMinSlot ? RawBlankPrefix(raw) : raw.size();
@@ -234,9 +290,13 @@ class OutlineReader {
   }
 
   const PromptApi api_;
+  const MemberNames members_;
+  std::array<std::pair<size_t, size_t>, std::tuple_size_v<MemberNames>> written_{};  // begin, end
+  std::string name_;
   JsonCursor json_;
   const uint32_t roles_;
   const size_t enough_;
+  size_t end_ = std::string::npos;
   PromptOutline& out_;
   bool has_prompt_ = false;
   PromptReason reason_ = PromptReason::kNone;

@@ -32,7 +32,9 @@ struct PromptOutline {
   bool add_special_tokens = false;
 
   // Of several prompts of a completion the first counts. `roles`: whose texts may be slots.
-  // `enough`: about so much of `request` is wanted; then it is cut, and no JSON.
+  // `enough`: what is wanted is a text to be compared with others', about so much of each member.
+  // Then `request` is no JSON: it has the members in an order of ours, whatever the body's is, cut,
+  // and a hash, the same in every process, where else null stands for large data.
   static PromptReason Of(PromptApi api, std::string_view body, uint32_t roles, PromptOutline* out,
                          size_t enough = std::string::npos);
 };

@@ -1,7 +1,8 @@
 #include "router/tokenize/request_model.h"
 
+#include <algorithm>
+
 #include "client/http/headers.h"
-#include "router/tokenize/json_cursor.h"
 
 namespace ember::router {
 namespace {
@@ -33,14 +34,24 @@ bool IsOfModel(std::string_view head) {
 
 }  // namespace
 
+bool TakeModel(JsonCursor* json, std::string* model) {
+  constexpr size_t kLongestEscape = 6;
+  model->clear();
+  if (json->Peek() != '"') return json->SkipValue();
+  std::string_view raw;
+  if (!json->TakeString(&raw)) return false;
+  raw = raw.substr(0, kMaxModel * kLongestEscape);
+  if (!Unescape(raw, model)) model->assign(raw);
+  model->resize(std::min(model->size(), kMaxModel));
+  return true;
+}
+
 std::string ModelOfJson(std::string_view body) {
-  std::string model;
+  std::string model, unescaped;
   JsonCursor json(body);
-  json.Object([&](std::string_view key) {
-    if (key != "model") return json.SkipValue();
-    std::string_view raw;
-    if (json.TakeString(&raw) && raw.size() <= kMaxModel && !Unescape(raw, &model)) model.clear();
-    return false;  // enough
+  json.Object([&](std::string_view raw) {
+    if (MeaningOfName(raw, &unescaped) != "model") return json.SkipValue();
+    return TakeModel(&json, &model);
   });
   return model;
 }
@@ -56,8 +67,10 @@ std::string ModelOfForm(std::string_view content_type, std::string_view body) {
     const size_t head = body.substr(0, kMaxPartHead).find("\r\n\r\n");
     if (head == body.npos || !IsOfModel(body.substr(0, head))) continue;
     body.remove_prefix(head + 4);
+    const std::string_view name = body.substr(0, kMaxModel);
     const size_t end = body.substr(0, kMaxModel + 1).find("\r\n");
-    return end == body.npos ? "" : std::string(body.substr(0, end));
+    if (end == body.npos && body.size() <= kMaxModel) return "";
+    return std::string(name.substr(0, end));
   }
   return "";
 }

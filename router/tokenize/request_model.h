@@ -1,13 +1,18 @@
-// Which model a request's body names. Pure, linear in what precedes the name, safe on any bytes;
-// any thread.
+// Which model a request's body names. Pure, linear in the body, safe on any bytes; any thread.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "router/tokenize/json_cursor.h"
+
 namespace ember::router {
 
-// Of a JSON object; "" when it names none.
+// The value that comes next, if that is text, else "". Of a name over 1 KiB, which nobody has, the
+// beginning; of one that means nothing what is written.
+bool TakeModel(JsonCursor* json, std::string* model);
+
+// Of a JSON object; "" when it names none. Of several names the last, as engines have it.
 std::string ModelOfJson(std::string_view body);
 
 // Of a form (multipart/form-data, as audio is sent); "" when the content type is another one, or

@@ -20,7 +20,7 @@ std::shared_ptr<TokenizedPrompt> TextChunksOf(PromptApi api, std::string_view bo
   prompt->salt = std::move(outline.salt);
   prompt->tokens = std::move(outline.ids);
   if (prompt->tokens.empty()) {
-    // The members in the order of the body: a longer chat begins with the same bytes.
+    // The messages are last in it: a longer chat begins with the same bytes.
     std::string_view text = outline.slots.empty() ? outline.request : outline.slots.front();
     text = text.substr(0, kMaxText);
     prompt->tokens.resize(text.size() / sizeof(TokenId));

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "proto/base/random.h"
 #include "router/tokenize/json_text.h"
 #include "router/tokenize/text_chunks.h"
@@ -192,7 +196,7 @@ TEST(PromptOutline, NoMoreIsCopiedOfAHugeBodyThanIsWanted) {  // D6
   ASSERT_EQ(PromptOutline::Of(PromptApi::kChat, body, 0, &whole), PromptReason::kNone);
   ASSERT_EQ(PromptOutline::Of(PromptApi::kChat, body, 0, &part, 1000), PromptReason::kNone);
   EXPECT_LT(part.request.capacity(), 3000u);
-  EXPECT_EQ(part.request.substr(0, 1000), whole.request.substr(0, 1000));
+  EXPECT_EQ(part.request.substr(1, 900), whole.request.substr(1, 900));
   EXPECT_EQ(part.model, whole.model);
 }
 
@@ -210,6 +214,112 @@ TEST(TextChunks, LongerChatsBeginWithTheSameChunks) {
   EXPECT_EQ(shorter->source, TokenSource::kText);
   EXPECT_EQ(TextChunksOf(PromptApi::kCompletion, R"({"prompt":[1,2]})")->source,
             TokenSource::kLocal);
+}
+
+// How many chunks two bodies' texts have in common from their start.
+size_t Common(PromptApi api, const std::string& a, const std::string& b) {
+  const SharedPrompt one = TextChunksOf(api, a), other = TextChunksOf(api, b);
+  const auto& tokens = one->tokens;
+  return static_cast<size_t>(std::ranges::mismatch(tokens, other->tokens).in1 - tokens.begin());
+}
+
+std::string Quoted(const std::string& text) { return '"' + text + '"'; }
+
+TEST(TextChunks, AnotherImageOrSoundIsAnotherPrompt) {  // B3
+  const auto chat = [](const std::string& begin, const std::string& data) {
+    return Chat(R"({"role":"user","content":[{"type":"text","text":")" + begin + R"("},)" + data +
+                R"(,{"type":"text","text":")" + std::string(4000, 'w') + R"("}]})");
+  };
+  for (const char* kind : {R"({"type":"image_url","image_url":{"url":"data:)",
+                           R"({"type":"input_audio","input_audio":{"data":")"}) {
+    const auto data = [&](char c, size_t size) { return kind + std::string(size, c) + R"("}})"; };
+    for (const size_t size : {100u, 6000u}) {
+      const std::string first = chat(kLong, data('A', size)), second = chat(kLong, data('B', size));
+      const size_t whole = Common(PromptApi::kChat, first, first);
+      EXPECT_GT(whole, 1000u);
+      const size_t common = Common(PromptApi::kChat, first, second);
+      EXPECT_TRUE(common > 60 && common < 85) << kind << size << " bytes: " << common;
+    }
+  }
+}
+
+TEST(TextChunks, AreTheSameInEveryProcess) {
+  PromptOutline outline;
+  const std::string body =
+      Chat(R"({"role":"user","content":[{"image_url":")" + std::string(5000, 'y') + R"("}]})");
+  ASSERT_EQ(PromptOutline::Of(PromptApi::kChat, body, 0, &outline, 1000), PromptReason::kNone);
+  EXPECT_EQ(outline.request,
+            R"(,"messages":[{"role":"user","content":[{"image_url":"adcdb0cffc250bbf"}]}])");
+}
+
+TEST(TextChunks, GoByNoOrderOfTheBody) {  // D4
+  const std::string text(2000, 's'), question = R"([{"role":"user","content":"What?"}])";
+  struct Case {
+    PromptApi api;
+    std::vector<std::string> members;
+  };
+  for (Case& c : std::vector<Case>{
+           {PromptApi::kChat,
+            {R"("messages":)" + question, R"("tools":[{"name":"f"}])", R"("n":1)"}},
+           {PromptApi::kResponses,
+            {R"("input":"What?")", R"("instructions":)" + Quoted(text), R"("tools":[])"}},
+           {PromptApi::kAnthropic,
+            {R"("messages":)" + question, R"("system":)" + Quoted(text), R"("tools":[])"}}}) {
+    std::ranges::sort(c.members);
+    std::vector<TokenId> first;
+    do {
+      const std::string body = fmt::format("{{{}}}", fmt::join(c.members, " , "));
+      const SharedPrompt prompt = TextChunksOf(c.api, body);
+      ASSERT_NE(prompt, nullptr) << body;
+      if (first.empty()) first = prompt->tokens;
+      EXPECT_EQ(prompt->tokens, first) << body;
+    } while (std::ranges::next_permutation(c.members).found);
+  }
+  // As clients' libraries send them.
+  const auto responses = [&](const std::string& input) {
+    return R"({"input":)" + Quoted(input) + R"(,"instructions":)" + Quoted(text) + "}";
+  };
+  EXPECT_GT(Common(PromptApi::kResponses, responses("What?"), responses("Why?")), 500u);
+  const auto messages = [&](const std::string& content) {
+    return R"({"messages":[{"role":"user","content":)" + Quoted(content) + R"(}],"system":)" +
+           Quoted(text) + "}";
+  };
+  EXPECT_GT(Common(PromptApi::kAnthropic, messages("What?"), messages("Why?")), 500u);
+}
+
+TEST(TextChunks, BeginWithWhatTemplatesPrintFirst) {
+  const std::string chat = R"({"role":"system","content":")" + std::string(2000, 's') + R"("})";
+  for (const char* member : {R"("tools":[{"name":"%"}],)", R"("chat_template":"%",)",
+                             R"("documents":["%"],)", R"("chat_template_kwargs":{"x":"%"},)"}) {
+    const auto with = [&](const char* name) {
+      std::string more = member;
+      return Chat(chat, more.replace(more.find('%'), 1, name));
+    };
+    EXPECT_GT(Common(PromptApi::kChat, with("one"), with("one")), 500u);
+    EXPECT_LT(Common(PromptApi::kChat, with("one"), with("two")), 16u) << member;
+    EXPECT_LT(Common(PromptApi::kChat, with("one"), Chat(chat)), 16u) << member;
+  }
+}
+
+TEST(PromptOutline, OfEqualMembersTheLastCountsHoweverItIsWritten) {
+  const std::string messages = R"("messages":[{"role":"user","content":"first"}])";
+  const std::string last = R"("m\u0065ssages":[{"role":"user","content":"last"}])";
+  PromptOutline outline;
+  ASSERT_EQ(Read(PromptApi::kChat,
+                 R"({"model":"a","cache_salt":"x","mod\u0065l":"b","cache\u005fsalt":"y",)" +
+                     messages + "}",
+                 &outline),
+            PromptReason::kNone);
+  EXPECT_EQ(outline.model, "b");
+  EXPECT_EQ(outline.salt, "y");
+  ASSERT_EQ(
+      Read(PromptApi::kChat,
+           R"({"model":"a","cache_salt":"x","model":null,"cache_salt":null,)" + messages + "}",
+           &outline),
+      PromptReason::kNone);
+  EXPECT_EQ(outline.model + outline.salt, "");
+  EXPECT_EQ(TextChunksOf(PromptApi::kChat, "{" + messages + "," + last + "}")->tokens,
+            TextChunksOf(PromptApi::kChat, "{" + last + "}")->tokens);
 }
 
 }  // namespace
