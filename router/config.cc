@@ -28,7 +28,9 @@ constexpr const char* kFooter =
     "x-ember-cached-tokens, x-ember-predicted-ttft-ms, x-ember-request-id.\n"
     "\n"
     "Besides what goes to replicas: /v1/models of the whole fleet, /health, /metrics, /ui,\n"
-    "/admin/status, /admin/explain?id=REQUEST_ID&n=COUNT.\n"
+    "/admin/status, /admin/explain?id=REQUEST_ID&n=COUNT. The last tells who asks of any prompt\n"
+    "how much of it is cached: beyond loopback, or with --admin, it is answered at the address of\n"
+    "--admin only; with --admin-token-file at both, to who bears the token.\n"
     "Port 0 takes any free one, and the line \"ready http=... grpc=...\" on stderr says which.\n"
     "\n"
     "Example:\n"
@@ -152,6 +154,8 @@ Result<Config> Interpret(const Flags& f) {
     out.grpc = *std::move(grpc);
   }
   ServiceOptions& s = out.service;
+  s.server.host = listen->host;
+  s.server.port = listen->port;
   EMBER_RETURN_IF_ERROR(f.fleet.Interpret(&s));
   for (const std::string& text : f.stores) {
     Result<http::Origin> store = http::Origin::Parse(text);
@@ -160,8 +164,6 @@ Result<Config> Interpret(const Flags& f) {
   }
   EMBER_RETURN_IF_ERROR(ReadPolicies(f.policies, &s.router));
   s.router.allow_policy_override = f.allow_policy_override;
-  s.server.host = listen->host;
-  s.server.port = listen->port;
   EMBER_RETURN_IF_ERROR(f.http.Interpret(&s));
   s.router.max_retries = f.max_retries;
   s.max_in_flight = f.max_in_flight;

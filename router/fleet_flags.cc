@@ -23,6 +23,7 @@ Status ReadReplicas(const std::vector<std::string>& texts, std::vector<ReplicaCo
 }
 
 bool IsLoopback(const std::string& host) {
+  if (host == "localhost") return true;
   boost::system::error_code ec;
   const auto address = boost::asio::ip::make_address(host, ec);
   return !ec && address.is_loopback();
@@ -54,6 +55,11 @@ Status ReadAdmin(const FleetFlags& flags, AdminOptions* out) {
   }
   out->listen = *std::move(address);
   return OkStatus();
+}
+
+// A token guards it anywhere, and the machine is enough where nobody else can ask.
+bool MayExplainOnDoor(const AdminOptions& admin, const std::string& host) {
+  return !admin.token.empty() || (!admin.listen && IsLoopback(host));
 }
 
 }  // namespace
@@ -88,7 +94,8 @@ void FleetFlags::Declare(CLI::App& app) {
          "between two looks at the /v1/models of a replica; 0: only model= says what it serves")
       ->check(CLI::Range(0, 86'400'000));
   option("--admin", admin,
-         "address of the admin API (/admin/replicas); \"door\": beside /v1, with a token");
+         "address of the admin API (/admin/replicas), and of /admin/explain; \"door\": beside /v1, "
+         "with a token");
   app.add_option("--admin-token-file", admin_token_file,
                  "the bearer token of the admin API is this file's first line");
   app.add_flag(
@@ -108,6 +115,7 @@ void FleetFlags::Declare(CLI::App& app) {
 Status FleetFlags::Interpret(ServiceOptions* out) const {
   EMBER_RETURN_IF_ERROR(ReadReplicas(replicas, &out->replicas));
   EMBER_RETURN_IF_ERROR(ReadAdmin(*this, &out->admin));
+  out->admin.explain_on_door = MayExplainOnDoor(out->admin, out->server.host);
   out->fleet_file = file;
   for (const std::string& text : dns) {
     Result<FleetDnsConfig> parsed = FleetDnsConfig::Parse(text);

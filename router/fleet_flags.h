@@ -31,7 +31,7 @@ struct FleetFlags {
   bool trust_tenant_header = false;
 
   void Declare(CLI::App& app);
-  // kInvalid: one line that says what is wrong.
+  // kInvalid: one line that says what is wrong. The server's host must be known.
   Status Interpret(ServiceOptions* out) const;
 };
 

@@ -35,6 +35,7 @@ struct AdminOptions {
   bool on_door = false;                // beside /v1; only with a token
   std::optional<http::Origin> listen;  // on an address of its own
   std::string token;                   // empty: none is asked for
+  bool explain_on_door = true;         // /admin/explain is beside /v1, too, with the token if any
 };
 
 struct ServiceOptions {

@@ -93,7 +93,8 @@ void AddExplainCommand(CLI::App* app, int* exit_code) {
   explain->add_option("id", flags.id, "x-ember-request-id of a reply");
   explain
       ->add_option("--router", flags.router,
-                   "HTTP address of the router, https://HOST:PORT for TLS (or $EMBER_ROUTER)")
+                   "HTTP address of the router, or of its --admin; https://HOST:PORT for TLS (or "
+                   "$EMBER_ROUTER)")
       ->capture_default_str();
   explain->add_option("--request", flags.request, "File with a request's body, or - for stdin");
   explain->add_option("--path", flags.path,

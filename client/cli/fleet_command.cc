@@ -1,6 +1,5 @@
 // ember fleet: a router's replicas, seen and changed through its admin API.
 #include <cstdio>
-#include <fstream>
 
 #include "client/cli/command.h"
 #include "client/cli/fleet_view.h"
@@ -12,7 +11,6 @@ namespace {
 
 struct FleetFlags {
   std::string admin = EnvironmentOr("EMBER_ADMIN", "127.0.0.1:8090");
-  std::string token_file;
   std::string id;
   std::vector<std::string> fields;
   RouterCallFlags call;
@@ -22,13 +20,6 @@ struct FleetFlags {
 Result<std::string> CallAdmin(const FleetFlags& flags, http::UpstreamRequest request) {
   const Result<http::Origin> admin = http::Origin::Parse(flags.admin);
   if (!admin.ok()) return InvalidError("--admin: " + std::string(admin.status().message()));
-  if (!flags.token_file.empty()) {
-    std::string token;
-    std::ifstream file(flags.token_file);
-    if (!std::getline(file, token)) return InvalidError("--token-file: can't be read");
-    while (token.ends_with('\r') || token.ends_with(' ')) token.pop_back();
-    request.headers.Add("Authorization", "Bearer " + token);
-  }
   return flags.call.Call(*admin, std::move(request));
 }
 
@@ -75,7 +66,6 @@ CLI::App* AddVerb(CLI::App* fleet, const char* name, const char* help, FleetFlag
           "--admin", flags->admin,
           "Address of the router's --admin, https://HOST:PORT where it has TLS (or $EMBER_ADMIN)")
       ->capture_default_str();
-  verb->add_option("--token-file", flags->token_file, "Its token is this file's first line");
   flags->call.AddTo(verb);
   return verb;
 }

@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <boost/asio/awaitable.hpp>
+#include <fstream>
 #include <future>
 
 #include "client/cli/command.h"
@@ -28,6 +29,7 @@ std::string RouterErrorText(const std::string& body) {
 }
 
 void RouterCallFlags::AddTo(CLI::App* app) {
+  app->add_option("--token-file", token_file, "The admin API's token is this file's first line");
   app->add_option("--ca", ca,
                   "With https://HOST:PORT: its certificate is of one of these (PEM); by default "
                   "of the system's authorities");
@@ -40,6 +42,13 @@ void RouterCallFlags::AddTo(CLI::App* app) {
 
 Result<std::string> RouterCallFlags::Call(const http::Origin& router,
                                           http::UpstreamRequest request) const {
+  if (!token_file.empty()) {
+    std::string token;
+    std::ifstream file(token_file);
+    if (!std::getline(file, token)) return InvalidError("--token-file: can't be read");
+    while (token.ends_with('\r') || token.ends_with(' ')) token.pop_back();
+    request.headers.Add("Authorization", "Bearer " + token);
+  }
   http::UpstreamPoolOptions tls;
   if (router.https) {
     auto context = http::TlsContext::ForClient({.ca = ca, .certificate = certificate, .key = key});

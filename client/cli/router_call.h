@@ -16,6 +16,7 @@ struct RouterCallFlags {
   Result<std::string> Call(const http::Origin& router, http::UpstreamRequest request) const;
 
   double timeout_seconds = 10;
+  std::string token_file;            // its first line goes along as bearer
   std::string ca, certificate, key;  // PEM files, for https
 };
 

@@ -55,12 +55,14 @@ bool AdminApi::Knows(std::string_view path) {
          (path.size() == kReplicas.size() || path[kReplicas.size()] == '/');
 }
 
+std::optional<OpenAiError> AdminApi::CheckToken(const http::Request& request) const {
+  if (token_.empty()) return {};
+  if (SameSecret(BearerOf(request.headers.Get("Authorization")), token_)) return {};
+  return OpenAiError::ForHttpStatus(401, "the admin API wants its token as bearer", "unauthorized");
+}
+
 std::optional<OpenAiError> AdminApi::Refusal(const http::Request& request) const {
-  if (!token_.empty()) {
-    if (SameSecret(BearerOf(request.headers.Get("Authorization")), token_)) return {};
-    return OpenAiError::ForHttpStatus(401, "the admin API wants its token as bearer",
-                                      "unauthorized");
-  }
+  if (!token_.empty()) return CheckToken(request);
   if (!request.headers.Has("Origin")) return {};
   return OpenAiError::ForHttpStatus(403, "web pages may not use the admin API", "forbidden");
 }

@@ -32,6 +32,9 @@ class AdminApi {
   static bool Knows(std::string_view path);
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
 
+  // 401 where there is a token and the request does not bear it.
+  std::optional<http::OpenAiError> CheckToken(const http::Request& request) const;
+
  private:
   struct Reply {
     int status = 200;

@@ -36,6 +36,12 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   }
   if (served_.Serves(request.path)) return AnswerServed(request, writer);
   if (admin_ != nullptr && AdminApi::Knows(request.path)) return admin_->Answer(request, writer);
+  if (request.path == Pages::kExplain && !explains_) {
+    return Refuse(request, writer,
+                  OpenAiError::ForHttpStatus(
+                      403, "/admin/explain tells what is cached: ask it at the address of --admin",
+                      "forbidden"));
+  }
   return AnswerPage(request, writer);
 }
 

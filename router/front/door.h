@@ -4,7 +4,7 @@
 //   ServedPaths      routed to a replica; 429 with Retry-After over the limit, 405 for a method
 //                    that makes no sense there
 //   /health          (and /healthz) 200 while a replica is usable, else 503; 503 before the end
-//   its pages        see Pages
+//   its pages        see Pages; 403 for /admin/explain where it is not for everybody
 //   /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
 //   anything else    404 in the shape of an OpenAI error (of an Anthropic one below /v1/messages)
 //
@@ -31,7 +31,7 @@ class Door {
   // `retry_after`: seconds, for who is refused.
   Door(Route route, std::function<int()> retry_after, const ReplicaSet& replicas, PagesParts pages,
        Telemetry& telemetry, RouterMetrics& metrics, size_t max_in_flight, ServedPaths served,
-       Cors cors, AdminApi* admin = nullptr)
+       Cors cors, AdminApi* admin, bool explains)
       : route_(std::move(route)),
         retry_after_(std::move(retry_after)),
         replicas_(replicas),
@@ -41,7 +41,8 @@ class Door {
         max_in_flight_(max_in_flight),
         served_(std::move(served)),
         cors_(std::move(cors)),
-        admin_(admin) {}
+        admin_(admin),
+        explains_(explains) {}
 
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
   // Tells who was refused before it came here: a request that is malformed, too large or too slow.
@@ -76,6 +77,7 @@ class Door {
   const ServedPaths served_;
   const Cors cors_;
   AdminApi* const admin_;  // null: not on this door
+  const bool explains_;    // /admin/explain is on this door
   size_t in_flight_ = 0;
   bool stopping_ = false;
 };

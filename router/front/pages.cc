@@ -43,7 +43,7 @@ http::Headers UiHeaders(const UiFile& file) {
 }  // namespace
 
 bool Pages::Knows(std::string_view path) {
-  return path == "/metrics" || path == "/admin/status" || path == "/admin/explain" ||
+  return path == "/metrics" || path == "/admin/status" || path == kExplain ||
          path == "/admin/live" || FindUiFile(path) != nullptr;
 }
 
@@ -51,10 +51,13 @@ asio::awaitable<void> Pages::Answer(http::Request& request, http::ResponseWriter
   const std::string& path = request.path;
   const bool read = request.method == "GET" || request.method == "HEAD";
   Status sent;
-  if (path == "/admin/explain" && request.method == "POST") {
+  auto refused = path == kExplain ? parts_.check_token(request) : std::nullopt;
+  if (refused) {
+    sent = co_await writer.SendError(*std::move(refused), {{"WWW-Authenticate", "Bearer"}});
+  } else if (path == kExplain && request.method == "POST") {
     sent = co_await SendJson(co_await parts_.explain_request(request), writer);
   } else if (!read) {
-    const char* allowed = path == "/admin/explain" ? "GET, HEAD, POST" : "GET, HEAD";
+    const char* allowed = path == kExplain ? "GET, HEAD, POST" : "GET, HEAD";
     sent = co_await writer.SendError(
         OpenAiError::ForHttpStatus(405, path + " does not take " + request.method.substr(0, 20)),
         {{"Allow", allowed}});
@@ -64,7 +67,7 @@ asio::awaitable<void> Pages::Answer(http::Request& request, http::ResponseWriter
                                     parts_.status().PrometheusText());
   } else if (path == "/admin/status") {
     sent = co_await writer.SendJson(200, parts_.status().Json());
-  } else if (path == "/admin/explain") {
+  } else if (path == kExplain) {
     sent = co_await SendJson(ExplainedJson(request), writer);
   } else if (path == "/admin/live") {
     sent = co_await SendJson(LiveJson(request), writer);

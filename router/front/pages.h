@@ -15,8 +15,10 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "client/http/openai_error.h"
 #include "client/http/request.h"
 #include "client/http/response_writer.h"
 #include "router/front/status_report.h"
@@ -28,6 +30,8 @@ struct PagesParts {
   std::function<StatusReport()> status;
   // The decision about a request that is not sent, as JSON. kInvalid: it can't be routed.
   std::function<boost::asio::awaitable<Result<std::string>>(http::Request&)> explain_request;
+  // Why a request for /admin/explain is refused: it lacks the admin API's token.
+  std::function<std::optional<http::OpenAiError>(const http::Request&)> check_token;
   const ExplainLog* explain = nullptr;
   const Telemetry* telemetry = nullptr;
   const MetricsRegistry* registry = nullptr;
@@ -38,6 +42,8 @@ class Pages {
   explicit Pages(PagesParts parts) : parts_(std::move(parts)) {}
 
   static bool Knows(std::string_view path);
+  // The page that tells, of any prompt, how much of it each replica holds.
+  static constexpr std::string_view kExplain = "/admin/explain";
   // The path must be a known one.
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
 

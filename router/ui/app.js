@@ -70,8 +70,9 @@ async function toggle(request, row, button) {
   button.setAttribute("aria-expanded", "true");
   try {
     const reply = await fetch(`/admin/explain?id=${encodeURIComponent(request.request_id)}&n=1`);
-    const found = reply.status === 404 ? null : (await reply.json()).requests[0];
-    cell.replaceChildren(found ? explanation(found) : "The router has forgotten this one.");
+    const answer = await reply.json();
+    cell.replaceChildren(reply.status === 404 ? "The router has forgotten this one."
+      : reply.ok ? explanation(answer.requests[0]) : answer.error.message);
   } catch (error) {
     cell.replaceChildren(`The router did not answer: ${error.message}`);
   }

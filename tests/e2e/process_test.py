@@ -85,7 +85,7 @@ class Process(unittest.TestCase):
             return done.returncode, done.stdout + done.stderr
 
         fleet = ["fleet", "list", f"--admin=https://{router.at['admin']}"]
-        explain = ["explain", f"--router=https://{router.at['http']}", "nobody"]
+        explain = ["explain", f"--router=https://{router.at['admin']}", "nobody"]
         trusted = [f"--ca={cert}", f"--cert={own}", f"--key={own_key}"]
         code, said = ember(*fleet, *trusted)
         self.assertEqual(code, 0, said)

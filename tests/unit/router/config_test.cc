@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "router/policy/registry.h"
 
 namespace ember::router {
@@ -94,6 +96,23 @@ TEST(Config, WhatIsWrongIsQuotedAsItWasTyped) {
     EXPECT_THAT(std::string(config.status().message()),
                 testing::HasSubstr("\"" + std::string(listen) + "\""));
   }
+}
+
+TEST(Config, WhatIsCachedIsToldBesideV1OnlyToThisMachineOrForAToken) {
+  const auto tells = [](const std::vector<const char*>& arguments) {
+    return Parse(arguments)->value().service.admin.explain_on_door;
+  };
+  EXPECT_TRUE(tells({}));
+  EXPECT_TRUE(tells({"--listen=[::1]:1"}));
+  EXPECT_TRUE(tells({"--listen=localhost:1"}));
+  EXPECT_FALSE(tells({"--listen=0.0.0.0:1"}));
+  EXPECT_FALSE(tells({"--listen=0.0.0.0:1", "--admin=127.0.0.1:0"}));
+  EXPECT_FALSE(tells({"--admin=127.0.0.1:0"})) << "who asks there has an address for it";
+  const std::string file = testing::TempDir() + "explain_token";
+  std::ofstream(file) << "t0ken\n";
+  const std::string token = "--admin-token-file=" + file;
+  EXPECT_TRUE(tells({"--listen=0.0.0.0:1", "--admin=door", token.c_str()}));
+  EXPECT_TRUE(tells({"--listen=0.0.0.0:1", "--admin=0.0.0.0:2", token.c_str()}));
 }
 
 TEST(Config, FleetFlagsSayWhereReplicasComeFrom) {

@@ -123,6 +123,37 @@ TEST_F(PagesTest, TheReplicasThemselvesSayWhatTheyHold) {
   }
 }
 
+// It tells whoever asks how much of any prompt is cached.
+TEST(Pages, ExplainIsForWhoHasTheTokenOrComesToItsAddress) {
+  FakeReplica one(Answering(JsonReply(200, "{}")));
+  RouterFixture apart({one.origin()}, [](ServiceOptions& o) {
+    o.admin.listen = http::Origin{"127.0.0.1", 0};
+    o.admin.explain_on_door = false;
+  });
+  RouterFixture guarded({one.origin()}, [](ServiceOptions& o) {
+    o.admin.listen = http::Origin{"127.0.0.1", 0};
+    o.admin.token = "t0ken";
+  });
+  for (const bool post : {false, true}) {
+    const auto status = [post](uint16_t port, const std::string& headers) {
+      http::TestSocket client = http::TestSocket::ConnectTo(port);
+      client.Send(post ? Post(R"({"prompt":"x"})", headers, "/admin/explain")
+                       : "GET /admin/explain HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n");
+      const WireMessage reply = client.ReadMessage();
+      EXPECT_EQ(reply.status() == 200, reply.body.find("\"request") != std::string::npos);
+      return reply.status();
+    };
+    EXPECT_EQ(status(apart.service->port(), ""), 403) << post;
+    EXPECT_EQ(status(apart.service->admin_port(), ""), 200) << post;
+    for (const uint16_t port : {guarded.service->port(), guarded.service->admin_port()}) {
+      EXPECT_EQ(status(port, ""), 401) << post;
+      EXPECT_EQ(status(port, "Authorization: Bearer guess\r\n"), 401) << post;
+      EXPECT_EQ(status(port, "Authorization: Bearer t0ken\r\n"), 200) << post;
+    }
+  }
+  EXPECT_EQ(guarded.Ask(Get("/admin/live")).status(), 200);
+}
+
 TEST_F(PagesTest, TheLivePageIsToldOnlyWhatIsNew) {
   Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
   Feed(1, Snapshot("r2", {}));
