@@ -40,7 +40,7 @@ void EventStream::OnLive(uint64_t sequence, ByteSpan payload, TimePoint now) {
   // A publisher's first batch: nothing is before it that could be asked for.
   if (!next_ && sequence == 0) {
     phase_ = Phase::kLive;
-    Begin(0, true);
+    Begin(0);
   }
   if (phase_ != Phase::kLive) {
     Hold(sequence, payload);
@@ -53,7 +53,7 @@ void EventStream::OnLive(uint64_t sequence, ByteSpan payload, TimePoint now) {
       Hold(sequence, payload);
       return Ask(Purpose::kJoin, now);
     }
-    Begin(sequence, sequence == 0);
+    Begin(sequence);
   }
   if (sequence < *next_) return;  // a replay brought it
   if (sequence > *next_) {
@@ -64,10 +64,11 @@ void EventStream::OnLive(uint64_t sequence, ByteSpan payload, TimePoint now) {
     }
     Lose(UnavailableError("batches " + std::to_string(*next_) + " to " +
                           std::to_string(sequence - 1) + " are missing, and there is no replay"));
-    Begin(sequence, false);
+    Begin(sequence);
   }
   if (Apply(sequence, payload, true)) return;
   metrics_.gaps.Add();
+  unreadable_ = sequence;
   if (options_.has_replay) {
     failures_ = 0;
     Ask(Purpose::kGap, now);
@@ -89,12 +90,24 @@ bool EventStream::TakeFirstAnswer(uint64_t sequence, ByteSpan payload, TimePoint
       return false;
     }
   }
+  if (purpose_ == Purpose::kProbe) {
+    if (sequence >= known_since_) {
+      Settle(now);  // no older one can be repeated than those that are known
+    } else if (DecodeKvEventBatch(payload, options_.keys).ok()) {
+      Ask(Purpose::kJoin, now);
+    } else {
+      GiveUp(CorruptError("batch " + std::to_string(sequence) + " still can't be read"), now);
+    }
+    return false;
+  }
   if (purpose_ != Purpose::kGap || sequence > *next_) {
     if (next_) {
       Lose(UnavailableError("the publisher can't repeat what is before batch " +
                             std::to_string(sequence)));
     }
-    Begin(sequence, true);
+    Begin(sequence);
+    // It is all that the publisher can repeat.
+    resync_wanted_ = false;
     resync_at_.reset();
   }
   purpose_ = Purpose::kGap;
@@ -114,7 +127,12 @@ void EventStream::OnReplayed(uint64_t sequence, ByteSpan payload, TimePoint now)
     return Ask(Purpose::kGap, now);
   }
   if (std::exchange(reconnected_, false)) metrics_.gaps.Add();
-  ApplyOrLose(sequence, payload, false);
+  if (!Apply(sequence, payload, false)) {
+    if (std::exchange(unreadable_, sequence) != sequence) {
+      return OnReplayBroken(CorruptError("a batch can't be read"), now);
+    }
+    LoseUnreadable(sequence, payload);
+  }
   progressed_ = true;
   failures_ = 0;
   deadline_ = now + options_.stall;
@@ -131,7 +149,7 @@ void EventStream::OnReplayEnd(TimePoint now) {
       return Ask(Purpose::kJoin, now);
     }
     // Nothing was ever published, or nothing is kept.
-    if (!next_) Begin(0, true);
+    if (!next_) Begin(0);
     resync_at_.reset();
     purpose_ = Purpose::kGap;
   }
@@ -154,7 +172,7 @@ void EventStream::Tick(TimePoint now) {
     if (resync_at_ && now >= *resync_at_) {
       resync_at_.reset();
       failures_ = 0;
-      Ask(Purpose::kJoin, now);
+      Ask(next_ ? Purpose::kProbe : Purpose::kJoin, now);
     } else if (std::exchange(resync_wanted_, false) && !resync_at_) {
       PlanResync(now);
     }
@@ -181,7 +199,20 @@ std::optional<TimePoint> EventStream::deadline() const {
 void EventStream::Ask(Purpose purpose, TimePoint now) {
   purpose_ = purpose;
   phase_ = Phase::kReplaying;
-  asked_from_ = purpose == Purpose::kJoin ? 0 : purpose == Purpose::kVerify ? *next_ - 1 : *next_;
+  switch (purpose) {
+    case Purpose::kJoin:
+      asked_from_ = 0;
+      break;
+    case Purpose::kGap:
+      asked_from_ = *next_;
+      break;
+    case Purpose::kVerify:
+      asked_from_ = *next_ - 1;
+      break;
+    case Purpose::kProbe:
+      asked_from_ = missing_;
+      break;
+  }
   answered_ = false;
   progressed_ = false;
   reconnected_ = false;
@@ -194,6 +225,7 @@ void EventStream::Ask(Purpose purpose, TimePoint now) {
 void EventStream::FinishReplay() {
   phase_ = Phase::kLive;
   if (!resync_wanted_ && !resync_at_) resync_pause_ = options_.first_resync;
+  if (std::exchange(whole_, false)) sink_.OnTrusted();
 }
 
 void EventStream::PlanResync(TimePoint now) {
@@ -208,27 +240,27 @@ void EventStream::Settle(TimePoint now) {
 }
 
 void EventStream::SkipToHeld(const Status& why) {
+  missing_ = *next_;
   Lose(why);
-  Begin(held_.front().sequence, false);
+  Begin(held_.front().sequence);
   DrainHeld();
 }
 
 void EventStream::GiveUp(const Status& why, TimePoint now) {
-  // What is known is true even when a resync fails.
-  if (purpose_ != Purpose::kJoin || !next_) {
-    Lose(why);
-    next_.reset();
+  if (next_ && (purpose_ == Purpose::kJoin || purpose_ == Purpose::kProbe)) {
+    // What is known is true even when a resync fails.
+    PlanResync(now);
+    purpose_ = Purpose::kGap;
+    failures_ = 0;
+    return Settle(now);
   }
+  missing_ = next_.value_or(0);
+  Lose(why);
+  next_.reset();
   phase_ = Phase::kLive;
+  if (!held_.empty()) Begin(held_.front().sequence);
   DrainHeld();
-  while (!held_.empty()) {
-    if (!next_) {
-      Begin(held_.front().sequence, held_.front().sequence == 0);
-    } else {
-      SkipToHeld(why);
-    }
-    DrainHeld();
-  }
+  while (!held_.empty()) SkipToHeld(why);
   PlanResync(now);
 }
 
@@ -257,7 +289,7 @@ void EventStream::DropHeld() {
 
 void EventStream::DrainHeld() {
   // Until a first answer, nobody knows whether it follows what was applied.
-  if (phase_ != Phase::kLive && purpose_ != Purpose::kGap) return;
+  if (phase_ != Phase::kLive && purpose_ != Purpose::kGap && purpose_ != Purpose::kProbe) return;
   while (next_ && !held_.empty() && held_.front().sequence <= *next_) {
     const Held held = std::move(held_.front());
     held_.pop_front();
@@ -285,22 +317,30 @@ bool EventStream::IsKnown(uint64_t sequence, uint64_t digest) const {
 }
 
 void EventStream::ApplyOrLose(uint64_t sequence, ByteSpan payload, bool live) {
-  if (Apply(sequence, payload, live)) return;
+  if (!Apply(sequence, payload, live)) LoseUnreadable(sequence, payload);
+}
+
+void EventStream::LoseUnreadable(uint64_t sequence, ByteSpan payload) {
+  missing_ = sequence;
   Lose(CorruptError("batch " + std::to_string(sequence) + " can't be read"));
   Passed(sequence, Xxh3Of64(payload));
+  known_since_ = *next_;
 }
 
 void EventStream::Lose(const Status& why) {
   metrics_.losses.Add();
   resync_wanted_ = options_.has_replay;
+  whole_ = false;
   sink_.OnLost(why);
 }
 
-void EventStream::Begin(uint64_t sequence, bool trusted) {
+void EventStream::Begin(uint64_t sequence) {
   next_ = sequence;
-  if (!trusted) return;
+  known_since_ = sequence;
+  if (sequence != 0) return;
   resync_wanted_ = false;
-  sink_.OnTrusted();
+  whole_ = true;
+  if (phase_ == Phase::kLive) FinishReplay();
 }
 
 }  // namespace ember::router

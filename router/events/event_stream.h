@@ -36,8 +36,8 @@ class EventStream {
     virtual void OnBatch(KvEventBatch batch, bool live) = 0;
     // Everything that was passed on is void. What comes after is true, but may be incomplete.
     virtual void OnLost(const Status& why) = 0;
-    // From here on the batches have no gap since the publisher's first, or since the oldest that it
-    // can repeat.
+    // Everything since the publisher's first batch was passed on, and nothing more is to be had
+    // now.
     virtual void OnTrusted() = 0;
   };
 
@@ -74,6 +74,7 @@ class EventStream {
     kJoin,    // all that the publisher can repeat, on top of nothing
     kGap,     // from next_ on
     kVerify,  // the last batch again, to see that it is the same publisher, and what follows
+    kProbe,   // the batch that could not be had, before all is asked for on top of nothing
   };
   struct Held {
     uint64_t sequence;
@@ -81,6 +82,7 @@ class EventStream {
   };
 
   void Ask(Purpose purpose, TimePoint now);
+  // Nothing is missing that could be had.
   void FinishReplay();
   void PlanResync(TimePoint now);
   // True: go on with the message. False: it was dealt with.
@@ -103,8 +105,10 @@ class EventStream {
   // Whether the batch, of a number below next_, is the one that was applied.
   bool IsKnown(uint64_t sequence, uint64_t digest) const;
   void ApplyOrLose(uint64_t sequence, ByteSpan payload, bool live);
+  void LoseUnreadable(uint64_t sequence, ByteSpan payload);
   void Lose(const Status& why);
-  void Begin(uint64_t sequence, bool trusted);
+  // The batch of that number is the first of all that is passed on since the last loss.
+  void Begin(uint64_t sequence);
 
   const EventStreamOptions options_;
   Sink& sink_;
@@ -112,6 +116,9 @@ class EventStream {
 
   std::optional<uint64_t> next_;         // the number to be applied next; nothing: none was applied
   std::array<uint64_t, 256> digests_{};  // of the payloads of the batches before next_, by number
+  uint64_t known_since_ = 0;             // the first that was applied since the last loss
+  uint64_t missing_ = 0;                 // the last that could not be had
+  std::optional<uint64_t> unreadable_;   // the last that could not be read, and was asked for again
   std::optional<uint64_t> last_live_;    // of this connection
   uint64_t last_live_digest_ = 0;
   bool seen_live_ = false;
@@ -126,6 +133,7 @@ class EventStream {
   bool progressed_ = false;     // this attempt, by a batch that was applied
   bool had_target_ = false;     // something later was held already when it was asked for
   bool reconnected_ = false;    // what this replay brings was lost with the connection
+  bool whole_ = false;          // once it is over, nothing since the publisher's first is missing
   int failures_ = 0;            // attempts without progress
   TimePoint deadline_{};        // of the phase
   bool resync_wanted_ = false;  // something was lost since, and a replay may bring all of it back

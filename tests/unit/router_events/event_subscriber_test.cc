@@ -120,7 +120,7 @@ TEST_F(EventSubscriberTest, LostBatchesAreReplayed) {
   EXPECT_TRUE(Eventually([&] { return Agrees(holder, engine, 0, 1000); }));
   EXPECT_EQ(metrics_.gaps.value(), 1u);
   EXPECT_EQ(metrics_.losses.value(), 0u);
-  EXPECT_EQ(metrics_.untrusted.value(), 0);
+  EXPECT_TRUE(Eventually([&] { return metrics_.untrusted.value() == 0; }));
   EXPECT_THAT(publisher.requests(), ElementsAre(0, 400));
 }
 
@@ -223,7 +223,7 @@ TEST_F(EventSubscriberTest, GapsBeyondTheBufferAreRecoveredOnceEach) {
   EXPECT_TRUE(Eventually([&] { return Agrees(holder, engine, next, next + 300); }));
   EXPECT_EQ(publisher.requests().size(), 4u);
   EXPECT_EQ(metrics_.losses.value(), 3u);
-  EXPECT_EQ(metrics_.untrusted.value(), 0);
+  EXPECT_EQ(metrics_.untrusted.value(), 1) << "what was stored before may be held still";
 }
 
 // A7
@@ -244,7 +244,7 @@ TEST_F(EventSubscriberTest, APublisherThatRestartsOnItsAddressStartsEmpty) {
   EXPECT_TRUE(
       Eventually([&] { return Agrees(holder, fresh, 0, 20) && Agrees(holder, fresh, 100, 150); }));
   EXPECT_EQ(metrics_.restarts.value(), 1u);
-  EXPECT_EQ(metrics_.untrusted.value(), 0);
+  EXPECT_TRUE(Eventually([&] { return metrics_.untrusted.value() == 0; }));
 
   // In place, without a new connection.
   ASSERT_TRUE(publisher->WaitForSubscriber());

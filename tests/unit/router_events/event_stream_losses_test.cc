@@ -1,0 +1,153 @@
+// What can't be had or read, and what stays true meanwhile.
+#include "tests/unit/router_events/event_stream_fixture.h"
+
+namespace ember::router {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST_F(EventStreamTest, AReplayThatNeverAnswersIsGivenUpAndTriedLater) {
+  Follow(2);
+  Live(5);
+  for (int i = 0; i < 10 && Waits(); ++i) Pass(options_.first_answer);
+  EXPECT_THAT(Heard(), ElementsAre("lost", "5"));
+  Live(6);
+  EXPECT_EQ(Asked(), -1);
+  Pass(options_.first_resync);
+  EXPECT_EQ(Asked(), 3) << "whether it can be had now";
+  Live(7);
+  EXPECT_THAT(Heard(), ElementsAre("6", "7")) << "nothing waits for that";
+  Replay(3);
+  EXPECT_EQ(Asked(), 0) << "all that can be had, to know more than what came since";
+  Live(8);
+  for (uint64_t n = 0; n < 8; ++n) Replay(n);
+  EXPECT_THAT(Heard(), ElementsAre("lost", "0", "1", "2", "3", "4", "5", "6", "7", "8", "trusted"));
+  Pass(seconds(3600));
+  EXPECT_EQ(Asked(), -1) << "known again: nothing is asked for";
+}
+
+// A2
+TEST_F(EventStreamTest, GarbageInAReplayIsRetriedWithGrowingPauses) {
+  Follow(2);
+  Live(5);
+  for (int attempt = 1; attempt < options_.attempts; ++attempt) {
+    EXPECT_EQ(Asked(), 3);
+    stream_.OnReplayBroken(CorruptError("garbage"), now_);
+    EXPECT_EQ(Asked(), -1);
+    Pass(options_.first_pause);
+    if (attempt > 1) EXPECT_EQ(Asked(), -1) << "the pause grew";
+    Pass(options_.first_pause * 8);
+  }
+  Replay(3);
+  Replay(4);
+  EXPECT_THAT(Heard(), ElementsAre("3", "4", "5"));
+}
+
+TEST_F(EventStreamTest, ABatchThatCantBeReadIsAskedForOnce) {
+  Follow(0);
+  stream_.OnLive(1, AsBytes("\xc1garbage"), now_);
+  EXPECT_EQ(Asked(), 1);
+  Live(2);
+  Replay(1);
+  EXPECT_THAT(Heard(), ElementsAre("1", "2"));
+
+  stream_.OnLive(3, AsBytes("\xc1garbage"), now_);
+  EXPECT_EQ(Asked(), 3);
+  stream_.OnReplayed(3, AsBytes("\xc1garbage"), now_);
+  Live(4);
+  EXPECT_EQ(Asked(), -1);
+  EXPECT_THAT(Heard(), ElementsAre("lost", "4"));
+  EXPECT_EQ(metrics_.gaps.value(), 2u);
+}
+
+// A2: garbled on its way, or never right.
+TEST_F(EventStreamTest, ABatchThatCantBeReadInAReplayIsAskedForAgainOnce) {
+  Follow(0);
+  for (const uint64_t bad : {2, 6}) {
+    Live(bad + 2);
+    Replay(bad - 1);
+    stream_.OnReplayed(bad, AsBytes("\xc1garbage"), now_);
+    EXPECT_THAT(Heard(), ElementsAre(std::to_string(bad - 1)));
+    Pass(options_.first_pause * 4);
+    EXPECT_EQ(Asked(), static_cast<int64_t>(bad));
+    if (bad == 2) {
+      Replay(bad);
+      EXPECT_THAT(Heard(), ElementsAre("2"));
+    } else {
+      stream_.OnReplayed(bad, AsBytes("\xc1garbage"), now_);
+      EXPECT_THAT(Heard(), ElementsAre("lost"));
+    }
+    Replay(bad + 1);
+    EXPECT_THAT(Heard(), ElementsAre(std::to_string(bad + 1), std::to_string(bad + 2)));
+    EXPECT_EQ(Asked(), -1);
+  }
+}
+
+// A5: the batch that could not be had is asked for later, ever more seldom while it can't be, and
+// what was told since stays true meanwhile.
+TEST_F(EventStreamTest, WhatIsKnownStaysWhileABatchCantBeHad) {
+  const auto garbage = [this](auto take, uint64_t n) {
+    (stream_.*take)(n, AsBytes("\xc1garbage"), now_);
+  };
+  Follow(0);
+  garbage(&EventStream::OnLive, 1);
+  garbage(&EventStream::OnReplayed, 1);
+  End();
+  EXPECT_THAT(Heard(), ElementsAre("lost"));
+  Live(2);
+  for (const int times : {1, 2, 4}) {
+    ASSERT_TRUE(stream_.deadline());
+    Pass(Duration());
+    ASSERT_EQ(*stream_.deadline() - now_, times * options_.first_resync);
+    Pass(times * options_.first_resync - seconds(1));
+    EXPECT_EQ(Asked(), -1);
+    Pass(seconds(1));
+    ASSERT_EQ(Asked(), 1);
+    if (times == 2) {  // too large for a message
+      for (int i = 0; i < options_.attempts; ++i) {
+        if (i > 0) Pass(options_.first_pause * 8);
+        stream_.OnReplayBroken(UnavailableError("cut"), now_);
+      }
+    } else {
+      garbage(&EventStream::OnReplayed, 1);
+    }
+    EXPECT_EQ(Asked(), -1);
+    Live(static_cast<uint64_t>(times + 2));  // 3, 4, 6
+    if (times == 4) {
+      EXPECT_EQ(Asked(), 5) << "a gap as ever";
+      Replay(5);
+    }
+  }
+  EXPECT_THAT(Heard(), ElementsAre("2", "3", "4", "5", "6"));
+  Pass(8 * options_.first_resync);
+  Replay(2);  // it is gone at last
+  EXPECT_EQ(Asked(), -1);
+  EXPECT_FALSE(stream_.deadline()) << "no older ones than those that are known";
+  EXPECT_THAT(Heard(), ElementsAre());
+}
+
+TEST_F(EventStreamTest, WhatWaitsForAReplayIsBounded) {
+  Follow(0);
+  for (uint64_t n = 2; n < 2 + 2 * options_.max_held; ++n) Live(n);
+  Replay(1);
+  EXPECT_EQ(Asked(), -1);
+  EXPECT_EQ(Heard().size(), options_.max_held + 1);
+  Live(2 + 2 * options_.max_held);
+  EXPECT_EQ(Asked(), static_cast<int64_t>(2 + options_.max_held)) << "what found no room is a gap";
+}
+
+// A hostile publisher that repeats old batches for ever gets no more than its time.
+TEST_F(EventStreamTest, AReplayThatBringsNothingNewIsNotWaitedFor) {
+  Follow(5);
+  Live(8);
+  int rounds = 0;
+  for (; Waits() && rounds < 1000; ++rounds) {
+    Replay(2);
+    Pass(seconds(1));
+  }
+  EXPECT_LT(rounds, 100);
+  EXPECT_THAT(Heard(), ElementsAre("lost", "8"));
+}
+
+}  // namespace
+}  // namespace ember::router
