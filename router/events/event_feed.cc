@@ -8,9 +8,6 @@
 namespace ember::router {
 namespace {
 
-// Replies in a row after which a holder is taken for empty. One is no proof: what was there may
-// have been evicted while the request waited.
-constexpr uint32_t kContradictionsToDoubt = 4;
 // Events that leave out blocks, nobody knows which, more than others: after so many the holder is
 // taken as one that tells nothing. A group of which little is known would spoil all matches.
 constexpr uint32_t kUnplacedToGiveUp = 4;
@@ -83,9 +80,12 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
   const std::vector<BlockHash> names = NamesOf(from, *holder, event);
   if (names.empty()) {
     metrics_.orphans.Add(event.keys.size());
+    // It holds a parent that was never told, or was told in a form that is of no use.
+    if (event.tier == HolderTier::kDevice) SetTrusted(from, false);
     return;
   }
   index_.Store(*holder, event.tier, event.parent, event.keys, names);
+  if (event.tier == HolderTier::kDevice) state.witness.OnStored(names);
 }
 
 std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
@@ -105,7 +105,7 @@ std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
   } else {
     EventKeyIdentity identity{.model = source.replica.model,
                               .adapter = event.adapter,
-                              .salt = "",
+                              .salt = event.salt,
                               .group = event.group,
                               .block_size = event.block_size};
     // A text that the first block depends on alone is a salt; were it an image, no prompt of text
@@ -154,6 +154,7 @@ void EventFeed::OnRemoved(EventSourceId source, std::optional<uint32_t> rank,
   metrics_.removed.Add();
   metrics_.blocks_removed.Add(event.keys.size());
   index_.Remove(*holder, event.tier, event.keys);
+  if (event.tier == HolderTier::kDevice) holders_.at(*holder).witness.OnRemoved();
 }
 
 void EventFeed::OnCleared(EventSourceId source, std::optional<uint32_t> rank) {
@@ -186,28 +187,34 @@ void EventFeed::OnTrusted(EventSourceId source) {
   if (it != sources_.end()) SetTrusted(it->second, true);
 }
 
-EventFeed::Promise EventFeed::MakePromise(HolderId holder, uint64_t tokens) const {
+EventFeed::Promise EventFeed::MakePromise(HolderId holder, const TokenizedPrompt& prompt) {
   const auto it = holders_.find(holder);
-  if (it == holders_.end()) return {};
-  return {holder, tokens, it->second.era};
+  if (it == holders_.end() || prompt.prompt_logprobs) return {};
+  uint64_t tokens = 0;
+  for (const GroupMatch& match : Match(prompt, Holders().set(holder))) {
+    if (match.holder == holder) tokens = match.device_tokens;
+  }
+  if (tokens == 0) return {};
+  const BlockChain& chain = *ChainsOf(holder, prompt).front();
+  const uint64_t blocks = tokens / it->second.layout.groups.begin()->second.block_size;
+  if (blocks == 0 || blocks > chain.size()) return {};
+  return {holder, it->second.witness.Make(tokens, chain.front(), chain[blocks - 1])};
 }
 
 void EventFeed::OnCachedTokens(const Promise& promise, uint64_t actual) {
   const auto it = holders_.find(promise.holder);
-  if (it == holders_.end() || promise.tokens == 0) return;
-  Holder& state = it->second;
-  if (actual >= promise.tokens / 2) {
-    state.contradictions = 0;
-    return;
+  if (it == holders_.end()) return;
+  uint32_t block_size = 0;
+  for (const auto& [number, group] : it->second.layout.groups) {
+    block_size = std::max(block_size, group.block_size);
   }
-  // A burst of equal prompts finds nothing before its first reply: that is one witness, not many.
-  if (promise.era != state.era) return;
-  ++state.era;
+  const auto verdict = it->second.witness.OnReply(promise.made, actual, block_size);
+  if (verdict == ReplyWitness::Verdict::kNone) return;
   metrics_.contradictions.Add();
-  if (++state.contradictions < kContradictionsToDoubt) return;
-  Source& source = sources_.at(state.source);
-  spdlog::warn("replica {}: {} replies in a row had far less cached than its events promised",
-               source.replica.id, state.contradictions);
+  if (verdict != ReplyWitness::Verdict::kEmptied) return;
+  Source& source = sources_.at(it->second.source);
+  spdlog::warn("replica {}: replies, one after the other, had far less cached than its events said",
+               source.replica.id);
   metrics_.losses.Add();
   Clear(promise.holder);
   SetTrusted(source, false);
@@ -232,13 +239,18 @@ std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt, const Ho
   return found;
 }
 
-const std::string& EventFeed::AdapterOf(const std::string& model,
-                                        const TokenizedPrompt& prompt) const {
-  // Engines serve an adapter under its name as the model. Where nobody says that it is one, it is
-  // when events of such a replica have told of it: another model may have the name for its own.
-  const bool told =
-      prompt.adapter.empty() && !adapters_.empty() && adapters_.contains({model, prompt.model});
-  return told ? prompt.model : prompt.adapter;
+std::string EventFeed::AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const {
+  // Engines serve an adapter under its name as the model, SGLang as BASE:ADAPTER or by a member
+  // that names it. Where nobody says that it is one, it is when events of such a replica have told
+  // of it: another model may have the name for its own.
+  if (!prompt.adapter.empty() || adapters_.empty()) return prompt.adapter;
+  const std::string& name = prompt.model;
+  const size_t colon = name.find(':');
+  for (const std::string& asked :
+       {name, colon == name.npos ? std::string() : name.substr(colon + 1), prompt.lora_path}) {
+    if (adapters_.contains({model, asked})) return asked;
+  }
+  return "";
 }
 
 const BlockChain& EventFeed::ChainIn(const std::string& model, const TokenizedPrompt& prompt,
@@ -339,7 +351,7 @@ std::optional<HolderId> EventFeed::HolderOf(EventSourceId source, std::optional<
 }
 
 void EventFeed::Clear(HolderId holder) {
-  holders_.at(holder).contradictions = 0;
+  holders_.at(holder).witness.Reset();
   index_.ClearHolder(holder);
 }
 

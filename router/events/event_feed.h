@@ -16,6 +16,7 @@
 #include "router/events/event_key_spaces.h"
 #include "router/events/event_listener.h"
 #include "router/events/event_metrics.h"
+#include "router/events/reply_witness.h"
 #include "router/index/prefix_index.h"
 #include "router/tokenize/tokenized_prompt.h"
 
@@ -50,13 +51,13 @@ class EventFeed final : public EventListener {
   void OnConnection(EventSourceId source, bool connected) override;
   void OnTrusted(EventSourceId source) override;
 
-  // What was promised to a request that is sent now: that the holder has so many of its tokens.
+  // What was promised to a request that is sent now: that the holder's device has so many of its
+  // tokens.
   struct Promise {
     HolderId holder = kNoHolder;
-    uint64_t tokens = 0;
-    uint64_t era = 0;
+    ReplyWitness::Promise made{};
   };
-  Promise MakePromise(HolderId holder, uint64_t tokens) const;
+  Promise MakePromise(HolderId holder, const TokenizedPrompt& prompt);
   // The reply tells how many tokens were in the cache. Enough replies in a row that had far less
   // than promised, each to a request that was sent after the reply before: the holder was emptied
   // without a word, and loses everything.
@@ -97,8 +98,7 @@ class EventFeed final : public EventListener {
     CacheLayout layout;
     uint32_t unplaced = 0;    // events, less those of their groups that had a place
     CacheLayout lost_layout;  // before the last loss, until it was compared with what came after
-    uint32_t contradictions = 0;  // in a row
-    uint64_t era = 0;             // ends with each contradiction
+    ReplyWitness witness;
   };
   // Holders of one model and layout, which are looked up together.
   struct Kind {
@@ -120,7 +120,7 @@ class EventFeed final : public EventListener {
   // Blocks that were told before, in another tier, with their tokens.
   void StoreNamed(HolderId holder, const KvStored& event);
   // Of what the prompt asks for among replicas of that base model; empty: it is the model itself.
-  const std::string& AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const;
+  std::string AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const;
   const BlockChain& ChainIn(const std::string& model, const TokenizedPrompt& prompt, uint32_t group,
                             uint32_t block_size);
   void SortIntoKinds();

@@ -38,6 +38,7 @@ struct KvStored {
   uint32_t window_tokens = 0;  // 0: not a window
   uint32_t block_size = 0;     // tokens
   std::string adapter;         // empty: the base model
+  std::string salt;            // of the chain's first block; also see `extras`
   std::optional<EngineKey> parent;
   std::vector<EngineKey> keys;
   std::vector<TokenId> tokens;   // whole blocks, or none: the blocks are named only

@@ -14,7 +14,7 @@ using Kind = MsgpackReader::Kind;
 using Field = KvEventField;
 
 // The names are those of vLLM's and SGLang's classes, the orders those of their arrays.
-constexpr std::array<std::pair<std::string_view, Field>, 12> kFieldNames{{
+constexpr std::array<std::pair<std::string_view, Field>, 13> kFieldNames{{
     {"type", Field::kType},
     {"block_hashes", Field::kHashes},
     {"parent_block_hash", Field::kParent},
@@ -23,6 +23,7 @@ constexpr std::array<std::pair<std::string_view, Field>, 12> kFieldNames{{
     {"lora_id", Field::kLoraId},
     {"medium", Field::kMedium},
     {"lora_name", Field::kLoraName},
+    {"cache_salt", Field::kSalt},
     {"extra_keys", Field::kExtraKeys},
     {"group_idx", Field::kGroup},
     {"kv_cache_spec_kind", Field::kGroupKind},

@@ -60,6 +60,9 @@ void KvEventFields::Read(KvEventField field, MsgpackReader& in) {
     case KvEventField::kLoraName:
       lora_name_ = ReadOptionalText(in);
       break;
+    case KvEventField::kSalt:
+      stored_.salt = ReadOptionalText(in);
+      break;
     case KvEventField::kExtraKeys:
       extra_keys_ = in.Skip();
       break;
@@ -184,7 +187,7 @@ void KvEventFields::ReadLoraId(MsgpackReader& in) {
 }
 
 // One entry a block, each nil or a list; the adapter's name among them says nothing more than
-// lora_name does.
+// lora_name does. A salt that is the same text comes after it.
 void KvEventFields::ReadExtras() {
   if (extra_keys_.empty()) return;
   MsgpackReader in(extra_keys_);
@@ -201,13 +204,17 @@ void KvEventFields::ReadExtras() {
     }
     const size_t values = in.Peek() == Kind::kArray ? in.ReadArray() : 1;
     size_t kept = 0;
+    bool named = lora_name_.empty();
     KvExtra extra{.block = static_cast<uint32_t>(block)};
     ChecksumStream digest;
     for (size_t i = 0; i < values && !in.failed(); ++i) {
       const bool text = in.Peek() == Kind::kString || in.Peek() == Kind::kBinary;
       const ByteSpan raw = in.Skip();
       const std::string_view value = text ? MsgpackReader(raw).ReadText() : std::string_view();
-      if (text && !lora_name_.empty() && value == lora_name_) continue;
+      if (text && !named && value == lora_name_) {
+        named = true;
+        continue;
+      }
       extra.text = text && kept == 0 ? std::optional<std::string>(value) : std::nullopt;
       digest.Update(raw);
       ++kept;
@@ -257,6 +264,7 @@ void KvEventFields::AddStored(KvEventBatch& batch) {
                   .window_tokens = stored_.window_tokens,
                   .block_size = stored_.block_size,
                   .adapter = stored_.adapter,
+                  .salt = stored_.salt,
                   .parent = first == 0 ? stored_.parent : stored_.keys[first - 1]};
     const auto key = stored_.keys.begin();
     part.keys.assign(key + static_cast<ptrdiff_t>(first), key + static_cast<ptrdiff_t>(end));

@@ -21,6 +21,7 @@ enum class KvEventField : uint8_t {
   kLoraId,
   kMedium,
   kLoraName,
+  kSalt,
   kExtraKeys,
   kGroup,
   kGroupKind,

@@ -92,6 +92,16 @@ std::string_view ModelDirectory::BaseOf(std::string_view model) const {
   return entry == entries_.end() ? std::string_view() : entry->second.base;
 }
 
+std::string_view ModelDirectory::AdapterOf(std::string_view model,
+                                           std::string_view lora_path) const {
+  if (!BaseOf(model).empty()) return model;
+  const size_t colon = std::min(model.find(':'), model.size());
+  const std::string_view named = model.substr(std::min(colon + 1, model.size()));
+  const std::string_view base = BaseOf(named);
+  if (!base.empty() && base == model.substr(0, colon)) return named;
+  return BaseOf(lora_path).empty() ? std::string_view() : lora_path;
+}
+
 const ModelList& ModelDirectory::ListOf(ReplicaNumber first) const {
   static const ModelList kNone;
   const auto list = lists_.find(first);

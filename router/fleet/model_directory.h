@@ -61,6 +61,9 @@ class ModelDirectory {
   bool empty() const { return entries_.empty(); }
   // The model that `model` is an adapter of; "": of none that is known.
   std::string_view BaseOf(std::string_view model) const;
+  // The adapter that a request asks for: by its model, or as SGLang has it, by a model BASE:ADAPTER
+  // or a member `lora_path` (empty: it has none). "": none that is known. A view of an argument.
+  std::string_view AdapterOf(std::string_view model, std::string_view lora_path) const;
   // By name.
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
   // Of the replica whose first member that is; without `json`.

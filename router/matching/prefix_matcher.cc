@@ -36,7 +36,8 @@ PrefixMatcher::Naming PrefixMatcher::NamingOf(const ReplicaSet::Member& member,
 KeySpace PrefixMatcher::OurSpace(const TokenizedPrompt& prompt) const {
   // What two prompts with equal tokens must agree in to share blocks.
   std::string identity;
-  for (const std::string* part : {&prompt.model, &prompt.adapter, &prompt.salt}) {
+  for (const std::string* part :
+       {&prompt.model, &prompt.adapter, &prompt.lora_path, &prompt.salt}) {
     const uint64_t size = part->size();
     identity.append(reinterpret_cast<const char*>(&size), sizeof size).append(*part);
   }
@@ -71,6 +72,7 @@ uint64_t PrefixMatcher::HeldTokens(const ReplicaSet::Member& member) const {
 void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
                           std::vector<Candidate>* candidates, PolicyInput* input) {
   input->tokens_known = true;
+  if (prompt.prompt_logprobs) scope = {.replicas = false, .stores = false};
   input->prompt_tokens = prompt.token_count;
   std::optional<KeySpace> ours;
   std::array<Candidate*, kMaxHolders> by_holder{};
@@ -138,12 +140,13 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
                                                const TokenizedPrompt& prompt) {
   const ReplicaSet::Member& member = replicas_.at(replica);
   Presumed presumed{.holder = member.holder};
-  if (NamingOf(member, prompt) == Naming::kEvents) {
+  const Naming naming = NamingOf(member, prompt);
+  if (events_ != nullptr && naming != Naming::kAgent && member.holder != kNoHolder) {
+    // What its events say is to be true, whether or not it is all that it holds.
+    presumed.promise = events_->MakePromise(member.holder, prompt);
+  }
+  if (naming == Naming::kEvents) {
     presumed_.Clear(member.holder);
-    for (const GroupMatch& held : events_->Match(prompt, EventFeed::Holders().set(member.holder))) {
-      if (held.holder != member.holder) continue;
-      presumed.promise = events_->MakePromise(member.holder, held.device_tokens);
-    }
     for (const BlockChain* chain : events_->ChainsOf(member.holder, prompt)) {
       presumed.reported.push_back(index_.Presume(member.holder, *chain));
     }
@@ -152,7 +155,7 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
   std::optional<KeySpace> ours;
   const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
   if (chain.empty() || member.holder == kNoHolder) return presumed;
-  if (NamingOf(member, prompt) == Naming::kAgent) {
+  if (naming == Naming::kAgent) {
     presumed.reported.push_back(index_.Presume(member.holder, chain));
     return presumed;
   }
@@ -160,6 +163,8 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
   presumed.before =
       presumed_.Add(member.holder, chain, member.view.cache.capacity_tokens / kOurTokensPerBlock,
                     presumed.predicted_blocks);
+  // Its reply says nothing about what was held.
+  if (prompt.prompt_logprobs) presumed.before.clear();
   return presumed;
 }
 

@@ -23,7 +23,7 @@ struct LocalTokenizer::Work {
   PromptApi api = PromptApi::kChat;
   bool any = false;  // whether or not the model is trusted
   PromptOutline outline;
-  bool adapter = false;  // the outline's model is one
+  std::string adapter;  // that the outline asks for; empty: none
   const LoadedModel* model = nullptr;
   std::shared_ptr<const ModelTokenizer> tokenizer;
   std::shared_ptr<const RenderedPrompt> rendered;  // null for a completion
@@ -46,8 +46,10 @@ SharedPrompt LocalTokenizer::Work::Finish() {
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = TokenSource::kLocal;
   prompt->model = std::move(outline.model);
-  if (adapter) prompt->adapter = prompt->model;
+  prompt->adapter = std::move(adapter);
+  prompt->lora_path = std::move(outline.lora_path);
   prompt->salt = std::move(outline.salt);
+  prompt->prompt_logprobs = outline.prompt_logprobs;
   prompt->prefix = std::move(known.run);
   prompt->tokens = outline.ids.empty() ? std::move(tail) : std::move(outline.ids);
   if (api == PromptApi::kCompletion && outline.add_special_tokens && !pieces.empty()) {
@@ -131,8 +133,10 @@ asio::awaitable<PromptReason> LocalTokenizer::Understand(std::string_view body, 
     }
     if (reason != PromptReason::kNone) co_return reason;
     std::string_view base;
-    if (directory_ != nullptr) base = directory_->BaseOf(work->outline.model);
-    work->adapter = !base.empty();
+    if (directory_ != nullptr) {
+      work->adapter = directory_->AdapterOf(work->outline.model, work->outline.lora_path);
+      base = directory_->BaseOf(work->adapter);
+    }
     const LoadedModel* model = models_.Find(work->outline.model, base);
     if (model == nullptr) co_return PromptReason::kNoTokenizer;
     if (!model->trusted && !work->any) co_return PromptReason::kDistrusted;

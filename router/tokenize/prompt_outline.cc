@@ -84,6 +84,7 @@ class OutlineReader {
     }
     if (api_ != PromptApi::kCompletion) out_.request += '}';
     if (is_text()) Arrange();
+    out_.prompt_logprobs = prompt_logprobs_ || (echo_ && (logprobs_ || api_ == PromptApi::kChat));
     return has_prompt_ ? PromptReason::kNone : PromptReason::kNoPrompt;
   }
 
@@ -93,7 +94,14 @@ class OutlineReader {
   bool Member(std::string_view raw) {
     const std::string_view key = MeaningOfName(raw, &name_);
     if (key == "model") return TakeModel(&json_, &out_.model);
-    if (key == "cache_salt") return Salt();
+    if (key == "lora_path") return Name(&out_.lora_path);
+    if (key == "cache_salt") return Name(&out_.salt);
+    if (key == "prompt_logprobs") return Given(&prompt_logprobs_);
+    if (key == "logprobs") return Given(&logprobs_);
+    if (key == "echo") {
+      echo_ = json_.Peek() == 't';
+      return json_.SkipValue();
+    }
     if (key == "add_special_tokens") {
       out_.add_special_tokens = json_.Peek() == 't';
       return json_.SkipValue();
@@ -131,11 +139,17 @@ class OutlineReader {
     out_.request = std::move(text);
   }
 
-  bool Salt() {
+  bool Given(bool* out) {
+    const char first = json_.Peek();
+    *out = first != 'n' && first != 'f';
+    return json_.SkipValue();
+  }
+
+  bool Name(std::string* out) {
     std::string_view raw;
-    out_.salt.clear();
+    out->clear();
     if (json_.Peek() != '"') return json_.SkipValue();
-    return json_.TakeString(&raw) && raw.size() <= 1024 && Unescape(raw, &out_.salt);
+    return json_.TakeString(&raw) && raw.size() <= 1024 && Unescape(raw, out);
   }
 
   // A string, ids, or a list of either: of several prompts the first.
@@ -299,6 +313,9 @@ class OutlineReader {
   size_t end_ = std::string::npos;
   PromptOutline& out_;
   bool has_prompt_ = false;
+  bool prompt_logprobs_ = false;
+  bool logprobs_ = false;
+  bool echo_ = false;
   PromptReason reason_ = PromptReason::kNone;
 };
 

@@ -21,8 +21,9 @@ inline constexpr uint32_t kToolRole = 8;
 inline constexpr uint32_t kAllRoles = 15;
 
 struct PromptOutline {
-  std::string model;  // empty: the body names none
-  std::string salt;   // cache_salt
+  std::string model;      // empty: the body names none
+  std::string lora_path;  // SGLang's name of an adapter
+  std::string salt;       // cache_salt
   // JSON for ModelTokenizer::Render: the members that matter, marks for the slots. Not for
   // completions.
   std::string request;
@@ -30,6 +31,8 @@ struct PromptOutline {
   std::vector<std::string_view> slots;
   std::vector<TokenId> ids;  // a completion's prompt, if that is ids
   bool add_special_tokens = false;
+  // Logprobs of the prompt are asked for: an engine computes all of it, whatever it has cached.
+  bool prompt_logprobs = false;
 
   // Of several prompts of a completion the first counts. `roles`: whose texts may be slots.
   // `enough`: what is wanted is a text to be compared with others', about so much of each member.

@@ -73,7 +73,7 @@ bool PromptTokenizer::EventsArePublished() const {
 }
 
 void PromptTokenizer::NameAdapter(TokenizedPrompt* prompt) const {
-  if (!replicas_.models().BaseOf(prompt->model).empty()) prompt->adapter = prompt->model;
+  prompt->adapter = replicas_.models().AdapterOf(prompt->model, prompt->lora_path);
 }
 
 asio::awaitable<SharedPrompt> PromptTokenizer::ReadText(PromptApi api, std::string_view body) {
@@ -115,7 +115,9 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = TokenSource::kEngine;
   prompt->model = std::move(outline.model);
+  prompt->lora_path = std::move(outline.lora_path);
   prompt->salt = std::move(outline.salt);
+  prompt->prompt_logprobs = outline.prompt_logprobs;
   prompt->token_count = static_cast<uint32_t>(tokens->size());
   prompt->tokens = *std::move(tokens);
   NameAdapter(prompt.get());

@@ -17,7 +17,9 @@ std::shared_ptr<TokenizedPrompt> TextChunksOf(PromptApi api, std::string_view bo
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = outline.ids.empty() ? TokenSource::kText : TokenSource::kLocal;
   prompt->model = std::move(outline.model);
+  prompt->lora_path = std::move(outline.lora_path);
   prompt->salt = std::move(outline.salt);
+  prompt->prompt_logprobs = outline.prompt_logprobs;
   prompt->tokens = std::move(outline.ids);
   if (prompt->tokens.empty()) {
     // The messages are last in it: a longer chat begins with the same bytes.

@@ -27,9 +27,11 @@ const char* TokenSourceName(TokenSource source);  // "local"
 struct TokenizedPrompt {
   uint32_t token_count = 0;
   TokenSource source = TokenSource::kAgent;
-  std::string model{};    // as the request names it; empty: it names none
-  std::string adapter{};  // of it, when the model names an adapter
-  std::string salt{};     // cache_salt
+  std::string model{};           // as the request names it; empty: it names none
+  std::string adapter{};         // that it asks for, when that is known to be one
+  std::string lora_path{};       // SGLang's way to ask for one
+  std::string salt{};            // cache_salt
+  bool prompt_logprobs = false;  // are asked for, so that the engine computes all of it
   // An agent's answer: the whole blocks' hashes in its namespace. Empty when the tokens are known.
   NamespaceId ns{};
   std::vector<BlockHash> chain{};

@@ -112,6 +112,17 @@ TEST_F(Directory, KnowsAdaptersAndWhatEnginesSayOfThem) {
   EXPECT_EQ(directory.BaseOf("law"), "m");
   EXPECT_EQ(directory.BaseOf("m"), "");
   EXPECT_EQ(directory.BaseOf("unknown"), "");
+  const auto adapter = [&](const char* model, const char* lora_path = "") {
+    return directory.AdapterOf(model, lora_path);
+  };
+  EXPECT_EQ(adapter("law"), "law");
+  EXPECT_EQ(adapter("m:law"), "law") << "SGLang's form";
+  EXPECT_EQ(adapter("m", "law"), "law");
+  EXPECT_EQ(adapter("m"), "");
+  for (const char* none : {"other:law", "m:", ":art", ":law", ":", "", "m:art", "law:m"}) {
+    EXPECT_EQ(adapter(none), "") << none;
+  }
+  EXPECT_EQ(adapter("m", "art"), "") << "nobody says that it is one";
   EXPECT_EQ(directory.entries().find("m")->second.json, "{1}");
   EXPECT_TRUE(directory.Overlap(0, 1));
   Set(1, Listing({"other"}));

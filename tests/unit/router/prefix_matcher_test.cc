@@ -100,6 +100,16 @@ TEST_F(PrefixMatcherTest, AReplyThatBeliesThePresumptionTakesAwayAllThatIsAsOld)
   EXPECT_EQ(Held(Prompt(0, 640))[0], 640u);
 }
 
+TEST_F(PrefixMatcherTest, APromptWhoseLogprobsAreAskedForIsComputedWhateverIsHeld) {  // A8
+  TokenizedPrompt prompt = Prompt(0, 640);
+  matcher.Presume(0, prompt);
+  prompt.prompt_logprobs = true;
+  EXPECT_EQ(Held(prompt), (Tokens{0, 0}));
+  matcher.Settle(matcher.Presume(0, prompt), 0);
+  matcher.Settle(matcher.Presume(1, prompt), 0);
+  EXPECT_EQ(Held(Prompt(0, 640)), (Tokens{640, 640})) << "its reply says nothing of what was held";
+}
+
 TEST_F(PrefixMatcherTest, TheEnginesCapacityBoundsWhatIsPresumed) {
   replicas.at(0).view.cache.capacity_tokens = 20 * 64;
   matcher.Presume(0, Prompt(0, 640));

@@ -146,33 +146,6 @@ TEST_F(EventFeedTest, ClearedIsEmptyAndTrusted) {
   EXPECT_TRUE(feed_.trusted(holder));
 }
 
-// A8: an engine that sleeps empties its cache without a word.
-TEST_F(EventFeedTest, RepliesThatContradictTakeTheTrust) {
-  const HolderId holder = Add(kSource).front();
-  EngineModel engine;
-  const Tokens prompt = PromptOf(1, 8);
-  Tell(kSource, engine.Store(prompt));
-  feed_.OnTrusted(kSource);
-  const auto reply = [&](uint64_t promised, uint64_t actual) {
-    feed_.OnCachedTokens(feed_.MakePromise(holder, promised), actual);
-  };
-  for (int i = 0; i < 20; ++i) {
-    reply(8, 0);
-    reply(0, 0);  // says nothing
-    reply(8, 4);  // one block less is no contradiction
-  }
-  EXPECT_EQ(Device(holder, prompt), 8u) << "single ones are evictions";
-  std::vector<EventFeed::Promise> burst(10, feed_.MakePromise(holder, 8));
-  for (const EventFeed::Promise& promise : burst) feed_.OnCachedTokens(promise, 0);
-  EXPECT_EQ(Device(holder, prompt), 8u) << "requests of one moment are one witness";
-  for (int i = 0; i < 3; ++i) reply(8, 0);
-  EXPECT_EQ(Device(holder, prompt), 0u);
-  EXPECT_FALSE(feed_.trusted(holder));
-  EXPECT_EQ(metrics_.untrusted.value(), 1);
-  Tell(kSource, engine.Clear());
-  EXPECT_TRUE(feed_.trusted(holder));
-}
-
 // A13: two groups for the same tokens.
 TEST_F(EventFeedTest, AHybridModelNeedsEveryGroup) {
   const HolderId holder = Add(kSource).front();
@@ -239,16 +212,19 @@ TEST_F(EventFeedTest, AModelThatEventsTellOfAsAnAdapterIsOne) {
   const HolderId holder = Add(kSource).front();  // of the model "m"
   const Tokens tokens = PromptOf(1, 8);
   Tell(kSource, EngineModel({.adapter = "law"}).Store(tokens));
-  const auto tokens_for = [&](const std::string& model,
-                              const std::string& adapter = "") -> uint64_t {
+  const auto tokens_for = [&](const std::string& model, const std::string& adapter = "",
+                              const std::string& lora_path = "") -> uint64_t {
     TokenizedPrompt prompt;
     prompt.adapter = adapter;
+    prompt.lora_path = lora_path;
     prompt.tokens = tokens;
     prompt.model = model;
     const auto found = feed_.Match(prompt, EventFeed::Holders().set());
     return found.empty() ? 0 : found[0].device_tokens;
   };
   EXPECT_EQ(tokens_for("law"), 8u);
+  EXPECT_EQ(tokens_for("m:law"), 8u) << "SGLang's form";
+  EXPECT_EQ(tokens_for("m", "", "law"), 8u);
   EXPECT_EQ(tokens_for("m"), 0u);
   EXPECT_EQ(tokens_for("medicine"), 0u);
   Tell(kSource, EngineModel().Store(tokens));
@@ -293,18 +269,6 @@ TEST_F(EventFeedTest, SaltsAndImagesShareNothingWithPlainText) {
       stored(MsgpackWriter().Array(2).Nil().Array(1).Array(2).Text("image").Unsigned(5).str(), 20));
   EXPECT_EQ(Device(holder, prompt), 4u);
   EXPECT_EQ(Device(holder, prompt, "", "image"), 0u);
-}
-
-// B5: a new adapter under an old name is found out by its replies.
-TEST_F(EventFeedTest, AnAdapterThatWasReplacedLosesTrustByItsReplies) {
-  const HolderId holder = Add(kSource).front();
-  const Tokens prompt = PromptOf(1, 8);
-  EngineModel engine({.adapter = "law"});
-  Tell(kSource, engine.Store(prompt));
-  for (int i = 0; i < 4; ++i) {
-    feed_.OnCachedTokens(feed_.MakePromise(holder, Device(holder, prompt, "law")), 0);
-  }
-  EXPECT_EQ(Device(holder, prompt, "law"), 0u);
 }
 
 // A15

@@ -108,6 +108,8 @@ TEST_P(EventCases, Media) {  // A13
 TEST_P(EventCases, Adapters) {  // A14, B3, B4
   const Json named = R"({"lora_name":"sql","lora_id":3})"_json;
   const Json keyed = R"({"lora_name":"sql","extra_keys":[["sql"],["sql"],["sql"],["sql"]]})"_json;
+  const Json doubled =
+      R"({"lora_name":"sql","extra_keys":[["sql","sql"],["sql"],["sql"],["sql"]]})"_json;
   const Json salted =
       R"({"lora_name":"sql","extra_keys":[["sql","tenant"],["sql"],["sql"],["sql"]]})"_json;
   const Json empty = R"({"lora_name":""})"_json;
@@ -120,6 +122,8 @@ TEST_P(EventCases, Adapters) {  // A14, B3, B4
       {"is no salt", {Whole(keyed)}, 0, 0, "", "sql"},
       {"salted, too", {Whole(salted)}, 16, 16, "sql", "tenant"},
       {"without the salt", {Whole(salted)}, 0, 0, "sql"},
+      {"a salt that is the adapter's name", {Whole(doubled)}, 16, 16, "sql", "sql"},
+      {"and is asked for without it", {Whole(doubled)}, 0, 0, "sql"},
       {"an empty name is none", {Whole(empty)}, 16, 16},
       {"number 0 is none", {Whole(numbered(0))}, 16, 16},
       {"another number is one", {Whole(numbered(3))}, 0, 0},
@@ -127,6 +131,21 @@ TEST_P(EventCases, Adapters) {  // A14, B3, B4
       {"a name in its place", {Whole(numbered("sql"))}, 16, 16, "sql"},
       {"is not the base's", {Whole(numbered("sql"))}, 0, 0},
       {"both", {Whole(named), Whole(R"({"block_hashes":[1,2,3,4]})"_json), Gone({2})}, 4, 4},
+  });
+}
+
+TEST_P(EventCases, SaltsAsSGLangTellsThem) {  // A11, A14, B3
+  if (GetParam()) return;                     // its events with salts are maps
+  const Json salt = {{"cache_salt", "tenant"}};
+  const Json named = R"({"cache_salt":"tenant","lora_name":"sql"})"_json;
+  Check({
+      {"with the salt", {Whole(salt)}, 16, 16, "", "tenant"},
+      {"without it", {Whole(salt)}, 0, 0},
+      {"with another", {Whole(salt)}, 0, 0, "", "other"},
+      {"for each block", {Block(0, 1, nullptr, salt), Block(1, 2, 1, salt)}, 8, 8, "", "tenant"},
+      {"none", {Whole({{"cache_salt", nullptr}})}, 16, 16},
+      {"an adapter's", {Whole(named)}, 16, 16, "sql", "tenant"},
+      {"that of the base", {Whole(named)}, 0, 0, "", "tenant"},
   });
 }
 

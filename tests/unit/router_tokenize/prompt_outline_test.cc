@@ -43,6 +43,31 @@ TEST(PromptOutline, LongTextsBecomeSlotsAndShortOnesStay) {
   EXPECT_LT(outline.request.size(), 300u);
 }
 
+TEST(PromptOutline, WhatTheCacheDependsOn) {  // B3, B4, A8
+  const auto read = [](PromptApi api, const std::string& members) {
+    PromptOutline outline;
+    const std::string prompt = api == PromptApi::kChat ? "\"messages\":[]" : "\"prompt\":\"a\"";
+    EXPECT_EQ(Read(api, "{" + members + "," + prompt + "}", &outline), PromptReason::kNone)
+        << members;
+    return outline;
+  };
+  EXPECT_EQ(read(PromptApi::kCompletion, R"("lora_path":"law")").lora_path, "law");
+  EXPECT_EQ(read(PromptApi::kCompletion, R"("lora_path":["law",null])").lora_path, "");
+  const auto logprobs = [&](PromptApi api, const std::string& members) {
+    return read(api, members).prompt_logprobs;
+  };
+  for (const PromptApi api : {PromptApi::kChat, PromptApi::kCompletion}) {
+    EXPECT_TRUE(logprobs(api, R"("prompt_logprobs":1)"));
+    EXPECT_TRUE(logprobs(api, R"("prompt_logprobs":0)"));
+    EXPECT_TRUE(logprobs(api, R"("logprobs":1,"echo":true)"));
+    EXPECT_FALSE(logprobs(api, R"("prompt_logprobs":null)"));
+    EXPECT_FALSE(logprobs(api, R"("logprobs":5)"));
+    EXPECT_FALSE(logprobs(api, R"("echo":false,"logprobs":1)"));
+  }
+  EXPECT_FALSE(logprobs(PromptApi::kCompletion, R"("echo":true,"logprobs":null)"));
+  EXPECT_TRUE(logprobs(PromptApi::kChat, R"("echo":true)")) << "by its top_logprobs, 0 by default";
+}
+
 TEST(PromptOutline, TextsOfOtherRolesAndOfToolCallsAreNoSlots) {
   const std::string call =
       R"({"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"content":")" +
