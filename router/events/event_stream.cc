@@ -17,8 +17,7 @@ void EventStream::OnConnected(TimePoint now) {
     next_.reset();
     return;
   }
-  if (next_ == 0) next_.reset();
-  Ask(next_ ? Purpose::kVerify : Purpose::kJoin, now);
+  Ask(!next_ ? Purpose::kJoin : *next_ == 0 ? Purpose::kGap : Purpose::kVerify, now);
 }
 
 void EventStream::OnLive(uint64_t sequence, ByteSpan payload, TimePoint now) {
@@ -92,7 +91,8 @@ bool EventStream::TakeFirstAnswer(uint64_t sequence, ByteSpan payload, TimePoint
   }
   if (purpose_ == Purpose::kProbe) {
     if (sequence >= known_since_) {
-      Settle(now);  // no older one can be repeated than those that are known
+      resync_wanted_ = false;  // no older one can be repeated than those that are known
+      Settle(now);
     } else if (DecodeKvEventBatch(payload, options_.keys).ok()) {
       Ask(Purpose::kJoin, now);
     } else {
@@ -337,9 +337,9 @@ void EventStream::Lose(const Status& why) {
 void EventStream::Begin(uint64_t sequence) {
   next_ = sequence;
   known_since_ = sequence;
-  if (sequence != 0) return;
+  whole_ = sequence == 0;
+  if (!whole_) return;
   resync_wanted_ = false;
-  whole_ = true;
   if (phase_ == Phase::kLive) FinishReplay();
 }
 

@@ -43,6 +43,16 @@ TEST_F(EventStreamTest, APublisherWhoseFirstBatchesAreGoneIsHeardButNotWhole) {
   EXPECT_THAT(Heard(), ElementsAre("lost", "trusted", "1000"));
 }
 
+TEST_F(EventStreamTest, ASilentPublisherThatSpokeWhileNobodyHeardIsNotWhole) {
+  Connect();
+  End();
+  EXPECT_THAT(Heard(), ElementsAre("trusted"));
+  Connect();
+  Replay(5);
+  End();
+  EXPECT_THAT(Heard(), ElementsAre("lost", "5"));
+}
+
 TEST_F(EventStreamTest, JoiningASilentPublisherEndsWithItsMarkerOrWithSilence) {
   Connect();
   End();
