@@ -22,7 +22,7 @@ uint64_t WordOf(const BlockHash& block) {
 
 ReplyWitness::Promise ReplyWitness::Make(uint64_t tokens, const BlockHash& first,
                                          const BlockHash& last) const {
-  return {tokens, era_, WhenStored(first), WhenStored(last)};
+  return {tokens, era_, first, WhenStored(first), WhenStored(last)};
 }
 
 ReplyWitness::Verdict ReplyWitness::OnReply(const Promise& promise, uint64_t actual,
@@ -43,6 +43,8 @@ ReplyWitness::Verdict ReplyWitness::OnReply(const Promise& promise, uint64_t act
     missing_stored_ = 0;
   }
   missing_stored_ = std::max(missing_stored_, promise.last_stored);
+  // It is stored now, whether or not the engine says so.
+  if (actual == 0) OnStored({&promise.first, 1});
   if (++contradictions_ < kContradictionsToDoubt) return Verdict::kContradicted;
   contradictions_ = 0;
   return Verdict::kEmptied;

@@ -18,7 +18,8 @@ class ReplyWitness {
   struct Promise {
     uint64_t tokens = 0;  // that the holder has
     uint64_t era = 0;
-    // When the first and the last of their blocks were stored: ascends; 0: long ago.
+    BlockHash first{};  // of their blocks
+    // When the first and the last were stored: ascends; 0: long ago.
     uint32_t first_stored = 0;
     uint32_t last_stored = 0;
   };
