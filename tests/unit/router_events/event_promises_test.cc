@@ -69,12 +69,13 @@ class EventPromises : public ::testing::Test {
 
 // An engine that sleeps empties its cache without a word.
 TEST_F(EventPromises, RepliesThatContradictTakeTheTrust) {
+  Store(3);
   Store(1);
   const TokenizedPrompt prompt = Prompt(1);
   for (int i = 0; i < 20; ++i) {
     Reply(prompt, 0);
     Reply(Prompt(2), 0);  // nothing was promised
-    Reply(prompt, 3 * kBlock);
+    Reply(Prompt(3), 3 * kBlock);
   }
   EXPECT_EQ(Device(prompt), 32u) << "single ones are evictions";
   const std::vector<EventFeed::Promise> burst(10, feed_.MakePromise(holder_, prompt));
