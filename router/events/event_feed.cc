@@ -351,7 +351,11 @@ std::optional<HolderId> EventFeed::HolderOf(EventSourceId source, std::optional<
 }
 
 void EventFeed::Clear(HolderId holder) {
-  holders_.at(holder).witness.Reset();
+  Holder& state = holders_.at(holder);
+  state.witness.Reset();
+  // What is told from now on is judged by itself.
+  if (Unreadable(state)) kinds_stale_ = true;
+  state.unplaced = 0;
   index_.ClearHolder(holder);
 }
 
@@ -380,7 +384,6 @@ void EventFeed::Drop(Source& source) {
     Clear(holder);
     // What comes next may be another process's, of another configuration.
     Holder& state = holders_.at(holder);
-    state.unplaced = 0;
     if (!state.layout.groups.empty()) state.lost_layout = std::exchange(state.layout, {});
   }
   kinds_stale_ = true;
