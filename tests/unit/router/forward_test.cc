@@ -214,5 +214,24 @@ TEST(Forward, ARouteThatIsNoneBecomesNoLabel) {
   EXPECT_THAT(router.Page("/metrics"), Not(HasSubstr("sideways")));
 }
 
+TEST(Upstream, ProbesCarryTheReplicasKeyAndHostAndNobodyElseGetsIt) {  // D27, D28
+  FakeReplica keyed(Answering(JsonReply(200, "{}"))), plain(Answering(JsonReply(200, "{}")));
+  RouterFixture router({keyed.origin(), plain.origin()}, [](ServiceOptions& o) {
+    o.replicas[0].key = "s3cret";
+    o.replicas[0].host = "llm.example:8443";
+  });
+  EXPECT_EQ(keyed.Probe().Field("Authorization"), "Bearer s3cret");
+  EXPECT_EQ(keyed.Probe().Field("Host"), "llm.example:8443");
+  EXPECT_EQ(plain.Probe().Field("Authorization"), "");
+  EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r1\r\n")).status(), 200);
+  const WireMessage seen = keyed.Request();
+  EXPECT_EQ(seen.Field("Host"), "llm.example:8443");
+  EXPECT_EQ(seen.Field("X-Forwarded-Host"), "door.example");
+  EXPECT_EQ(seen.Field("Authorization"), "") << "a client's request has the client's key or none";
+  for (const char* page : {"/admin/status", "/admin/explain", "/metrics"}) {
+    EXPECT_THAT(router.Page(page), Not(HasSubstr("s3cret"))) << page;
+  }
+}
+
 }  // namespace
 }  // namespace ember::router
