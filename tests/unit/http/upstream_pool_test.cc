@@ -192,7 +192,7 @@ TEST_F(UpstreamPoolTest, AReplyThatComesBeforeTheBodyIsTakenIsReadAtOnce) {
       peer.ReadUntil("\r\n\r\n");
       peer.Send("HTTP/1.1 100 Continue\r\n\r\n");
       peer.Send("HTTP/1.1 " + std::string(status) + "\r\nContent-Length: 5\r\n\r\nearly");
-      done.Await();
+      EXPECT_TRUE(done.Await()) << "it was waited for the body to be taken";
     });
     UpstreamPool pool(loop_);
     const auto reply = Call(pool, upstream.origin(), {.first_byte_timeout = seconds(5)}, 1 << 20,

@@ -227,7 +227,10 @@ TEST(Crowd, AReplicaThatDiesWithinItsReply) {
         EXPECT_TRUE(reply.complete);
         got = reply.body;
       }
-      ASSERT_EQ(dying.requests(), 1);  // nobody is asked again after it broke
+      // Nobody is asked again after it broke a fresh connection; that of the probes may have been
+      // dead.
+      ASSERT_GE(dying.requests(), 1);
+      ASSERT_LE(dying.requests(), 2);
       EXPECT_THAT(got, testing::EndsWith("data: [DONE]\n\n"));
       // A reset may overtake what was sent before it: then the other one answers.
       if (got != "data: other\n\ndata: [DONE]\n\n") {
