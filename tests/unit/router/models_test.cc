@@ -333,7 +333,7 @@ TEST_F(Models, StatusAdminAndExplainSayWhoServesWhat) {
                   .body,
               HasSubstr(R"("models":["b","c"])"));
   const auto explain = [&](const std::string& model) {
-    return router.Ask(Post(Body(model), "", "/admin/explain"));
+    return router.Ask(Post(Body(model), "Authorization: Bearer t\r\n", "/admin/explain"));
   };
   EXPECT_THAT(explain("c").body, HasSubstr(R"("replica":"r1","state":"up")"));
   EXPECT_THAT(explain("c").body, HasSubstr("it does not serve the model"));
