@@ -32,7 +32,8 @@ void Router::AvoidWhereItFailed(Routing* routing) const {
     if (endpoint->members.front() != *failed_at) continue;
     MemberSet avoided;
     for (const ReplicaNumber n : endpoint->members) avoided.set(n);
-    if ((Takers(*routing) & parts_.replicas->usable() & ~avoided).any()) routing->tried |= avoided;
+    routing->avoided = avoided;
+    routing->tried |= avoided;
     return;
   }
 }

@@ -121,6 +121,10 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
   // Who has been to a replica already is not sent to the end of the queue again.
   bool queued = !routing->record.attempts.empty();
   Admission& admission = *parts_.admission;
+  if (routing->avoided.any() && !AnyRoom(*routing)) {
+    routing->tried &= ~routing->avoided;
+    routing->avoided.reset();
+  }
   co_await AwaitNewcomers(*routing, writer.gone());
   while (AnyUsable(*routing)) {
     const bool first = queued || admission.idle() || admission.idle(Takers(*routing));

@@ -70,6 +70,7 @@ class Router {
     std::optional<std::string> model;  // "": it names none; nothing: not looked for yet
     std::shared_ptr<Endpoint> home;  // of the response that it is about; null: any replica will do
     MemberSet tried;                 // of the replicas that were asked
+    MemberSet avoided;               // of those: it was not, and is when there is room nowhere else
     ReplicaNumber chosen = 0;        // by the last decision
     ReplicaNumber asked = 0;         // its replica's first member
     std::optional<Checksum> digest;  // of what is asked, once that matters

@@ -20,7 +20,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
-constexpr Duration kAskForEnd = milliseconds(20);
+constexpr Duration kAskForEnd = milliseconds(50);
 }  // namespace
 
 void ServerConnection::ClientGone() {

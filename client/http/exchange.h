@@ -33,9 +33,9 @@ struct ExchangeOptions {
   Duration first_byte_timeout = seconds(600);  // from the request's last byte to the reply's head
   Duration idle_timeout = Duration::max();     // between two pieces of the body
   Duration deadline = Duration::max();         // for the whole exchange, from the start of Send
-  // A kept connection that breaks before any byte of a reply is tried once more, on a fresh one: it
-  // may have been dead before, which tells nothing of the request or the upstream.
-  bool retry_stale = true;
+  // A kept connection that breaks so soon, before any byte of a reply, is tried once more, on a
+  // fresh one: it may have been dead before, which tells nothing of the request or the upstream.
+  Duration stale_within = seconds(1);
   bool fresh = false;  // takes no kept connection
   // Has connections of its own allowance: for questions how the origin does, which must neither
   // want for a request's connection nor take one.

@@ -177,7 +177,7 @@ asio::awaitable<Status> HttpExchange::Run(const UpstreamRequest& request) {
   if (reused_) {
     store_->metrics.reuses.Add();
     Status s = co_await Attempt(head, request);
-    if (s.ok() || !stale_ || !options_.retry_stale) co_return s;
+    if (s.ok() || !stale_) co_return s;
     store_->metrics.stale_retries.Add();
     reused_ = false;
     const Status connected = co_await Connect();
@@ -193,6 +193,7 @@ asio::awaitable<Status> HttpExchange::Run(const UpstreamRequest& request) {
 asio::awaitable<Status> HttpExchange::Attempt(const std::string& head,
                                               const UpstreamRequest& request) {
   stale_ = sent_all_ = false;
+  const TimePoint begun = std::chrono::steady_clock::now();
   LimitPhase(options_.first_byte_timeout);
   std::array parts = {asio::const_buffer(head.data(), head.size()),
                       asio::const_buffer(request.body.data(), request.body.size())};
@@ -209,7 +210,8 @@ asio::awaitable<Status> HttpExchange::Attempt(const std::string& head,
   }
   if (ec) {
     const Status why = Why(write_error ? write_error : ec, write_error ? "send to" : "reply of");
-    stale_ = why.code() == StatusCode::kUnavailable && !parser_->got_some();
+    stale_ = why.code() == StatusCode::kUnavailable && !parser_->got_some() &&
+             std::chrono::steady_clock::now() - begun < options_.stale_within;
     co_return why;
   }
   TakeHead();

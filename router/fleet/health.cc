@@ -119,7 +119,10 @@ void Health::PutOutForReplies(Ejection reason, std::string why, TimePoint now) {
 
 void Health::Eject(Ejection reason, std::string why, Duration hold, TimePoint now) {
   why_ = std::move(why);
-  if (state_ == State::kEjected) return;  // still for the first reason
+  if (state_ == State::kEjected) {
+    ejection_ = reason;  // one that cut replies and is dead is not out for its replies
+    return;
+  }
   state_ = State::kEjected;
   since_ = now;
   ejection_ = reason;

@@ -26,7 +26,9 @@ std::optional<uint64_t> Count(const simdjson::simdjson_result<element>& value) {
 std::optional<ReplyUsage> UsageOf(const simdjson::simdjson_result<element>& usage) {
   if (const auto read = Count(usage["cache_read_input_tokens"])) {
     const uint64_t rest = Count(usage["input_tokens"]).value_or(0);
-    return ReplyUsage{*read, rest + Count(usage["cache_creation_input_tokens"]).value_or(0)};
+    // Some engines say 0 as well when they do not count.
+    return ReplyUsage{*read, rest + Count(usage["cache_creation_input_tokens"]).value_or(0),
+                      *read > 0};
   }
   for (const auto& [total, details] : {std::pair("prompt_tokens", "prompt_tokens_details"),
                                        std::pair("input_tokens", "input_tokens_details")}) {

@@ -139,14 +139,15 @@ TEST(Tls, OneSideThatSpeaksNoneIsTold) {
   FakeUpstream alerts(AnswerAlways("\x15\x03\x03"));
   Signal done;
   FakeUpstream waits([&](TestSocket&) { done.Await(); });
-  const auto why = [&](Origin origin) {
+  const auto why = [&](Origin origin, Duration patience = seconds(60)) {
     ExchangeOptions options;
-    options.connect_timeout = milliseconds(200);
+    options.connect_timeout = patience;
     return RunOn(door.loop, pool.Call(std::move(origin), {}, options)).status().ToString();
   };
   EXPECT_THAT(why(Https(plain.port())), HasSubstr("it does not speak TLS; is it plain http?"));
   EXPECT_THAT(why(Https(closes.origin().port)), HasSubstr("does it speak TLS?"));
-  EXPECT_THAT(why(Https(waits.origin().port)), HasSubstr("time-out; does it speak TLS?"));
+  EXPECT_THAT(why(Https(waits.origin().port), milliseconds(200)),
+              HasSubstr("time-out; does it speak TLS?"));
   EXPECT_THAT(why(alerts.origin()), HasSubstr("it speaks TLS; is it https?"));
   done.Set();
 }

@@ -66,6 +66,21 @@ TEST_F(UpstreamPoolTest, ADeadKeptConnectionIsTriedAgainOnAFreshOneOnce) {
   EXPECT_EQ(upstream.accepted(), 2);
 }
 
+// It may have computed for long: a proxy between us and it lost patience.
+TEST_F(UpstreamPoolTest, AKeptConnectionThatBreaksLateWasNotDeadBefore) {
+  FakeUpstream upstream([](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send(kOk);
+    peer.ReadMessage();
+  });
+  UpstreamPool pool(loop_);
+  EXPECT_TRUE(Call(pool, upstream.origin()).ok());
+  const ExchangeOptions options{.stale_within = Duration::zero()};
+  EXPECT_EQ(RunOn(loop_, pool.Call(upstream.origin(), {}, options)).status().code(),
+            StatusCode::kUnavailable);
+  EXPECT_EQ(upstream.accepted(), 1);
+}
+
 TEST_F(UpstreamPoolTest, AnUpstreamThatDiesWithTheRequestIsToldFromOneThatWasGone) {
   FakeUpstream* self = nullptr;
   FakeUpstream upstream([&](TestSocket& peer) {

@@ -273,6 +273,17 @@ TEST(Ejection, WhatOneReplicaFailedAtIsTriedElsewhereWhenItComesAgain) {
   }
 }
 
+TEST(Ejection, WhereARequestFailedIsAskedAgainWhenThereIsNobodyElse) {
+  FakeReplica bad(Answering(JsonReply(500, "{}")));
+  auto dying = std::make_unique<FakeReplica>(Answering(JsonReply(200, "{}")));
+  RouterFixture router({bad.origin(), dying->origin()},
+                       [](ServiceOptions& o) { o.health.probe_interval = seconds(3600); });
+  EXPECT_EQ(router.Ask(Post("{\"n\":1}", "x-ember-pin: r1\r\n")).status(), 500);
+  dying.reset();
+  EXPECT_EQ(router.Ask(Post("{\"n\":1}", "x-ember-policy: round_robin\r\n")).status(), 500);
+  EXPECT_EQ(bad.requests(), 2);
+}
+
 constexpr char kBegun[] =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
     "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";

@@ -150,6 +150,7 @@ TEST(JsonReader, ReadsCountsOfEnginesAndOfOpenAi) {
   }
   EXPECT_FALSE(ReadUsage(R"({"usage":{"prompt_tokens":18446744073709551615}})"));
   for (const char* silent : {R"({"usage":{"prompt_tokens":7}})",
+                             R"({"usage":{"input_tokens":7,"cache_read_input_tokens":0}})",
                              R"({"usage":{"prompt_tokens":7,"prompt_tokens_details":null}})"}) {
     EXPECT_EQ(ReadUsage(silent)->computed_tokens, 7u) << silent;
     EXPECT_FALSE(ReadUsage(silent)->counted) << silent;

@@ -55,6 +55,15 @@ TEST_F(HealthTest, AFailedConnectionPutsItOutAtOnceAndTheNextGoodProbeTriesIt) {
   EXPECT_EQ(h.state(), State::kUp);
 }
 
+TEST_F(HealthTest, OneThatCutRepliesAndIsDeadIsNotOutForItsReplies) {
+  Probe(0);
+  Say(Reply::kReset, 3, 10);
+  EXPECT_TRUE(h.out_for_replies());
+  h.OnConnectFailure(UnavailableError("refused"), At(100));
+  EXPECT_EQ(h.state(), State::kEjected);
+  EXPECT_FALSE(h.out_for_replies());
+}
+
 TEST_F(HealthTest, ATrialWithoutRequestsEndsByTime) {
   Probe(0);
   Probe(10, UnavailableError("x"));
