@@ -26,7 +26,7 @@ boost::asio::awaitable<void> Read(std::shared_ptr<UpstreamStore> store, bool hea
                                   Seen* seen) {
   const Origin origin{"127.0.0.1", 1};
   ExchangeOptions options;
-  options.retry_stale = false;
+  options.stale_within = Duration::zero();
   EMBER_CHECK(store->Reserve(origin, false), "room for one");
   HttpExchange exchange(store->executor, store, origin, options);
   UpstreamRequest request;
