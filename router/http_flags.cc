@@ -70,7 +70,12 @@ void HttpFlags::Declare(CLI::App& app) {
   time("--body-timeout-ms", body_timeout_ms,
        "without a byte of a request's body; also for the whole of it, plus 1 s for each 256 bytes");
   time("--keep-alive-timeout-ms", keep_alive_timeout_ms, "without another request");
-  time("--write-timeout-ms", write_timeout_ms, "without the client taking a byte of its reply");
+  time("--write-timeout-ms", write_timeout_ms,
+       "while a reply waits for its client: without its taking a byte, or behind --min-read-rate");
+  option("--min-read-rate", min_read_rate,
+         "bytes a second of a reply that waits for its client; who takes less is gone after "
+         "--write-timeout-ms. 0: any")
+      ->check(CLI::Range(size_t{0}, size_t{1} << 30));
 }
 
 Status HttpFlags::Interpret(ServiceOptions* out) const {
@@ -99,6 +104,7 @@ Status HttpFlags::Interpret(ServiceOptions* out) const {
   out->server.body_timeout = milliseconds(body_timeout_ms);
   out->server.idle_timeout = milliseconds(keep_alive_timeout_ms);
   out->server.write_timeout = milliseconds(write_timeout_ms);
+  out->server.min_read_rate = min_read_rate;
   return OkStatus();
 }
 

@@ -28,6 +28,7 @@ struct HttpFlags {
   int body_timeout_ms = 60000;
   int keep_alive_timeout_ms = 75000;
   int write_timeout_ms = 60000;
+  size_t min_read_rate = 1024;
 };
 
 }  // namespace ember::router

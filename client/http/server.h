@@ -42,10 +42,13 @@ struct HttpServerOptions {
       seconds(15);  // from the first byte of a request to its last header byte
   Duration body_timeout =
       seconds(60);  // without a byte of the body; for all of it, + 1 s per 256 B
-  Duration idle_timeout = seconds(75);   // keep-alive, without a request
-  Duration write_timeout = seconds(60);  // without the client taking a byte: counted as gone
-  std::shared_ptr<TlsContext> tls;       // null: plain HTTP
-  MetricsRegistry* metrics = nullptr;    // must outlive the server; null: counted privately
+  Duration idle_timeout = seconds(75);  // keep-alive, without a request
+  // A client that its reply waits for is gone after so long without taking a byte, or when it has
+  // been so long behind this rate (bytes/s; 0: any).
+  Duration write_timeout = seconds(60);
+  size_t min_read_rate = 0;
+  std::shared_ptr<TlsContext> tls;     // null: plain HTTP
+  MetricsRegistry* metrics = nullptr;  // must outlive the server; null: counted privately
   std::string metrics_prefix = "ember_http";
 };
 

@@ -99,8 +99,9 @@ void ServerConnection::OnTimeout() {
       wire_.socket().cancel(ignored);
       break;  // the socket stays open for the 408
     case Phase::kHandling:
-      if (Unacknowledged() >= unacknowledged_) return ClientGone();
-      ExpectAcknowledgement();
+      CountAcknowledged(0);
+      if (behind_ >= server_->options.write_timeout) return ClientGone();
+      AwaitAcknowledgement();
       break;
     case Phase::kClosing:
       Close();
@@ -191,6 +192,7 @@ asio::awaitable<bool> ServerConnection::Handle(Request& request) {
                              .http10 = reader_.http10(),
                              .keep_alive = reader_.keep_alive()});
   writer_ = &writer;
+  behind_ = Duration::zero();
   phase_ = Phase::kHandling;
   WatchClient();
   try {
@@ -265,9 +267,22 @@ int ServerConnection::Unacknowledged() {
   return ioctl(wire_.socket().native_handle(), SIOCOUTQ, &n) == 0 ? n : 0;
 }
 
-void ServerConnection::ExpectAcknowledgement() {
+void ServerConnection::AwaitAcknowledgement() {
+  waits_since_ = After(Duration::zero());
   unacknowledged_ = Unacknowledged();
-  watchdog_.ExpireAt(After(server_->options.write_timeout));
+  watchdog_.ExpireAt(After(server_->options.write_timeout - behind_));
+}
+
+// The wait is over, with `written` bytes more on their way, or is looked at.
+void ServerConnection::CountAcknowledged(size_t written) {
+  const int64_t taken = int64_t{unacknowledged_} + static_cast<int64_t>(written) - Unacknowledged();
+  const auto rate = static_cast<double>(server_->options.min_read_rate);
+  behind_ += After(Duration::zero()) - waits_since_;
+  if (taken <= 0) return;
+  const double worth_s = rate == 0 ? 1e9 : static_cast<double>(taken) / rate;
+  behind_ = worth_s >= ToMilliseconds(behind_) / 1000
+                ? Duration::zero()
+                : behind_ - Duration(static_cast<int64_t>(worth_s * 1e9));
 }
 
 asio::awaitable<Status> ServerConnection::WriteAll(std::span<asio::const_buffer> parts) {
@@ -278,9 +293,10 @@ asio::awaitable<Status> ServerConnection::WriteAll(std::span<asio::const_buffer>
     size_t n = wire_.TryWrite(parts, ec);
     if (ec == asio::error::would_block || ec == asio::error::try_again) {
       write_pending_ = true;
-      ExpectAcknowledgement();
+      AwaitAcknowledgement();
       ec = co_await wire_.WriteSome(parts, &n);
       watchdog_.Disarm();
+      if (!ec) CountAcknowledged(n);
       write_pending_ = false;
     }
     if (ec || client_left_) {

@@ -65,7 +65,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void OnTimeout();
   int Unacknowledged();
-  void ExpectAcknowledgement();
+  void AwaitAcknowledgement();
+  void CountAcknowledged(size_t written);
   void WatchClient();
   void WatchErrors();
   void AskForEnd();
@@ -86,7 +87,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool asking_for_end_ = false;
   bool probed_ = false;
   bool write_pending_ = false;
-  int unacknowledged_ = 0;  // when its time to take some began
+  // When the wait for the client to take some began, and how long it was behind already.
+  TimePoint waits_since_;
+  int unacknowledged_ = 0;
+  Duration behind_ = Duration::zero();
   bool draining_ = false;
   bool cut_ = false;
   bool client_left_ = false;   // no byte can be written to it any more

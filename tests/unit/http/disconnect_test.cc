@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <thread>
 
 #include "tests/unit/http/door.h"
 #include "tests/unit/support/sanitized.h"
@@ -200,6 +201,34 @@ TEST(Disconnect, AClientThatTakesLittleEachTimeIsThere) {
   for (std::string piece; taken < kTotal && !(piece = client.ReadSome()).empty();)
     taken += piece.size();
   EXPECT_EQ(taken, kTotal);
+}
+
+// It holds a place at the upstream for as long as it likes else.
+TEST(Disconnect, AClientThatGoesOnTakingTooLittleIsGone) {
+  Signal closed;
+  FakeUpstream upstream([&](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n");
+    const std::string piece(1 << 20, 'x');
+    while (peer.Send(piece)) {
+    }
+    closed.Set();
+  });
+  HttpServerOptions options;
+  options.write_timeout = milliseconds(500);
+  options.min_read_rate = 100u << 20;
+  const auto door = Door::To(upstream.origin(), options);
+  TestSocket client = door->Client();
+  client.Send(Post("{}"));
+  // At most 6 MB/s, and each time something.
+  std::atomic<bool> end{false};
+  std::thread reader([&] {
+    while (!end && !client.ReadSome().empty()) LetTimePass(milliseconds(10));
+  });
+  EXPECT_TRUE(closed.Await());
+  EXPECT_EQ(door->Outcome().end, RelayEnd::kClientGone);
+  end = true;
+  reader.join();
 }
 
 TEST(Disconnect, ManyAtOnce) {
