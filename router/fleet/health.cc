@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kSlowProbes = 3;
 constexpr int kMinStrikes = 6;
-constexpr int kMaxStrikes = 1000;
+constexpr int kMaxRun = 1000;
 // How improbable a run has to be as one of its peers: on trial less is enough.
 constexpr double kChance = 1e-6, kChanceOnTrial = 1e-2;
 // Replies without a failure that every replica is taken to have given.
@@ -33,7 +33,7 @@ int StrikesOf(Health::Reply reply) {
 // Failures in a row that are less probable than `chance` where this share of all fails.
 double RunBeyond(double chance, double failing) {
   if (failing <= 0) return 0;
-  return failing >= 1 ? kMaxStrikes : std::log(chance) / std::log(failing);
+  return failing >= 1 ? kMaxRun + 1 : std::log(chance) / std::log(failing);
 }
 
 Ejection EjectionFor(Health::Reply reply) {
@@ -80,7 +80,7 @@ void Health::OnProbe(const Status& status, TimePoint now) {
   state_ = State::kTrial;
   since_ = now;
   good_replies_ = 0;
-  strikes_ = 0;
+  EndRun();
   why_.clear();
 }
 
@@ -90,24 +90,39 @@ void Health::OnConnectFailure(const Status& why, TimePoint now) {
 
 void Health::OnReply(Reply reply, const std::string& what, const Peers& peers, TimePoint now) {
   if (state_ == State::kEjected || state_ == State::kJoining) return;
-  replies_.Add(1, now);
+  Note(reply != Reply::kGood, now);
   if (reply == Reply::kGood) {
-    strikes_ = 0;
+    EndRun();
     if (state_ == State::kTrial && ++good_replies_ >= static_cast<int>(kTrialRequests)) MoveUp(now);
     return;
   }
-  failures_.Add(1, now);
-  strikes_ = std::min(strikes_ + StrikesOf(reply), kMaxStrikes);
-  const double enough = state_ == State::kTrial
-                            ? RunBeyond(kChanceOnTrial, peers.failing)
-                            : std::max<double>(kMinStrikes, RunBeyond(kChance, peers.failing));
-  if (!peers.can_spare || strikes_ < enough) return;
+  if (run_ == 0) before_run_ = peers.replies;
+  run_ = std::min(run_ + 1, kMaxRun);
+  strikes_ = std::min(strikes_ + StrikesOf(reply), kMinStrikes);
+  const bool on_trial = state_ == State::kTrial;
+  if (!peers.can_spare || (strikes_ < kMinStrikes && !on_trial)) return;
+  // How bad a failure is says nothing of whose fault it is.
+  if (run_ < RunBeyond(on_trial ? kChanceOnTrial : kChance, FailingElsewhere(peers))) return;
   PutOutForReplies(EjectionFor(reply), "replies: " + what, now);
 }
 
-void Health::OnExcusedReply(TimePoint now) {
-  replies_.Add(1, now);
-  failures_.Add(1, now);
+double Health::FailingElsewhere(const Peers& peers) const {
+  // However short or long the run: what a client sends all at once, or once an hour, fails
+  // elsewhere meanwhile. Fewer than before: one of them left.
+  const auto all = static_cast<double>(peers.replies.all - before_run_.all);
+  const auto failed = static_cast<double>(peers.replies.failed - before_run_.failed);
+  return std::max(peers.failing, all <= 0 ? 0 : failed / (all + kGoodFaith));
+}
+
+void Health::OnExcusedReply(TimePoint now) { Note(true, now); }
+
+void Health::Note(bool failed, TimePoint now) {
+  ++replies_.all;
+  replies_.failed += failed ? 1 : 0;
+  for (Record* record : {&seconds_, &minutes_}) {
+    record->replies.Add(1, now);
+    if (failed) record->failures.Add(1, now);
+  }
 }
 
 void Health::PutOutForReplies(Ejection reason, std::string why, TimePoint now) {
@@ -127,7 +142,7 @@ void Health::Eject(Ejection reason, std::string why, Duration hold, TimePoint no
   since_ = now;
   ejection_ = reason;
   held_until_ = now + hold;
-  strikes_ = 0;
+  EndRun();
 }
 
 void Health::MoveUp(TimePoint now) {
@@ -148,7 +163,10 @@ bool Health::out_for_replies() const {
 }
 
 double Health::failing(TimePoint now) const {
-  return failures_.At(now) / (replies_.At(now) + kGoodFaith);
+  const auto share = [&](const Record& record) {
+    return record.failures.At(now) / (record.replies.At(now) + kGoodFaith);
+  };
+  return std::max(share(seconds_), share(minutes_));
 }
 
 std::string Health::why() const {

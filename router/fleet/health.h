@@ -41,12 +41,18 @@ class Health {
   // How one attempt at the replica ended, of those that say something about it.
   enum class Reply : uint8_t { kGood, kReset, kTimeout, kServerError };
 
+  // Over a replica's life.
+  struct Replies {
+    int64_t all = 0, failed = 0;
+  };
+
   // The other replicas that take the same requests.
   struct Peers {
     // Enough of them are usable. Else it is not put out by what its replies say: its errors are
     // better answers than ours.
     bool can_spare = true;
     double failing = 0;  // the mean of their `failing`
+    Replies replies;     // of all of them
   };
 
   // Requests at once while on trial.
@@ -75,8 +81,10 @@ class Health {
   std::optional<Ejection> ejection() const;
   // It is out because of what its replies said.
   bool out_for_replies() const;
-  // The share of its replies lately that failed; few ones count as less.
+  // The share of its replies that failed, in the last seconds or the last minutes, whichever is
+  // more; few ones count as less.
   double failing(TimePoint now) const;
+  const Replies& replies() const { return replies_; }
   // Until the next probe: soon while down, so that a replica that is back is used at once.
   Duration probe_delay() const;
 
@@ -84,6 +92,16 @@ class Health {
   void Eject(Ejection reason, std::string why, Duration hold, TimePoint now);
   void PutOutForReplies(Ejection reason, std::string why, TimePoint now);
   void MoveUp(TimePoint now);
+  void EndRun() { run_ = strikes_ = 0; }
+  // What share of its peers' replies fails, as far as that can explain a run here.
+  double FailingElsewhere(const Peers& peers) const;
+  void Note(bool failed, TimePoint now);
+
+  // Replies of late.
+  struct Record {
+    explicit Record(Duration memory) : failures(memory), replies(memory) {}
+    DecayingSum failures, replies;
+  };
 
   HealthOptions options_;
   State state_ = State::kJoining;
@@ -92,11 +110,14 @@ class Health {
   std::string why_ = "not probed yet";
   bool probed_ = false;  // with an answer, of whatever kind
   int slow_ = 0;         // probes in a row
-  int strikes_ = 0;      // weighed failures since the last good reply
-  DecayingSum failures_{seconds(10)};
-  DecayingSum replies_{seconds(10)};  // good ones and failures
-  int good_replies_ = 0;              // while on trial
-  TimePoint since_;                   // of the state
+  int run_ = 0;          // failures since the last good reply
+  int strikes_ = 0;      // the same, weighed
+  Replies before_run_;   // its peers'
+  Replies replies_;
+  // A burst shows in seconds, what comes now and then in minutes.
+  Record seconds_{seconds(10)}, minutes_{seconds(300)};
+  int good_replies_ = 0;  // while on trial
+  TimePoint since_;       // of the state
   TimePoint held_until_;
   Duration next_hold_ = Duration::zero();  // zero: the first one
 };

@@ -8,11 +8,14 @@ namespace ember::router {
 Health::Peers ReplicaSet::PeersOf(const Endpoint& endpoint, TimePoint now) const {
   int usable = 0, out = 0, known = 0;
   double failing = 0;
+  Health::Replies replies;
   for (const auto& other : endpoints_) {
     if (other.get() == &endpoint ||
         !models_.Overlap(endpoint.members.front(), other->members.front())) {
       continue;
     }
+    replies.all += other->health.replies().all;
+    replies.failed += other->health.replies().failed;
     const bool is_out = other->health.out_for_replies();
     usable += other->usable() ? 1 : 0;
     out += is_out ? 1 : 0;
@@ -20,7 +23,8 @@ Health::Peers ReplicaSet::PeersOf(const Endpoint& endpoint, TimePoint now) const
     ++known;
     failing += other->health.failing(now);
   }
-  return {.can_spare = usable > out, .failing = known == 0 ? 0 : failing / known};
+  return {
+      .can_spare = usable > out, .failing = known == 0 ? 0 : failing / known, .replies = replies};
 }
 
 bool ReplicaSet::OthersUsable(const Endpoint& endpoint) const {

@@ -123,6 +123,15 @@ TEST_F(HealthTest, TheMoreOfItsPeersRepliesFailTheLongerARunHasToBe) {
     if (c.out > 0) Say(Reply::kServerError, c.out - c.stays);
     EXPECT_EQ(h.usable(), c.out == 0) << c.failing;
   }
+  for (const Reply heavier : {Reply::kReset, Reply::kTimeout}) {
+    h = Health();
+    peers.failing = 0.5;
+    Probe(0);
+    Say(heavier, 19);
+    EXPECT_TRUE(h.usable()) << "a heavier failure is no less probable";
+    Say(heavier, 1);
+    EXPECT_FALSE(h.usable());
+  }
   h = Health();
   peers.failing = 0.5;
   Probe(0);
@@ -144,7 +153,11 @@ TEST_F(HealthTest, TheShareOfItsRepliesThatFailsFadesAndFewOnesSayLittle) {
   Say(Reply::kReset, 50);
   for (int i = 0; i < 49; ++i) h.OnExcusedReply(At(0));
   EXPECT_NEAR(h.failing(At(0)), 0.5, 0.02);
-  EXPECT_LT(h.failing(At(120'000)), 0.01);
+  EXPECT_NEAR(h.failing(At(120'000)), 0.5, 0.02) << "what comes now and then is seen, too";
+  EXPECT_LT(h.failing(At(3'600'000)), 0.01);
+  Say(Reply::kGood, 1000, 3'600'000);
+  Say(Reply::kReset, 50, 3'700'000);
+  EXPECT_GT(h.failing(At(3'700'000)), 0.9) << "and a burst at once";
 }
 
 TEST_F(HealthTest, WhatItsRepliesPutOutIsHeldLongerEachTime) {
