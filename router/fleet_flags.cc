@@ -109,7 +109,7 @@ void FleetFlags::Declare(CLI::App& app) {
   option("--queue-timeout-ms", queue_timeout_ms, "for a request to wait so; then 503")
       ->check(CLI::Range(1, 86'400'000));
   app.add_flag("--trust-tenant-header", trust_tenant_header,
-               "waiting requests take turns by x-ember-tenant, not by their credential");
+               "waiting requests take turns by x-ember-tenant, not by their credential or address");
 }
 
 Status FleetFlags::Interpret(ServiceOptions* out) const {

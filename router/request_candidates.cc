@@ -113,6 +113,15 @@ bool Router::AnyRoom(const Routing& routing) const {
   });
 }
 
+bool Router::AnyMayReturn(const Routing& routing) const {
+  const MemberSet takers = Takers(routing);
+  const TimePoint now = SteadyClock().Now();
+  const auto& numbers = parts_.replicas->numbers();
+  return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
+    return takers.test(n) && parts_.replicas->at(n).endpoint->may_return(options_.return_time, now);
+  });
+}
+
 asio::awaitable<void> Router::AwaitNewcomers(const Routing& routing,
                                              http::Cancellation& gone) const {
   const auto any_newcomer = [&] {

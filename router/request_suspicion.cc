@@ -10,9 +10,9 @@ namespace ember::router {
 using http::OpenAiError;
 
 std::optional<OpenAiError> Router::CheckSuspicion(const http::Request& request, Routing* routing) {
-  if (suspects_.empty() || request.body.empty()) return {};
-  routing->digest = PromptCache::DigestOf(request.path, request.body);
   const TimePoint now = SteadyClock().Now();
+  if (request.body.empty() || suspects_.Empty(now)) return {};
+  routing->digest = PromptCache::DigestOf(request.path, request.body);
   const int breaks = suspects_.Breaks(*routing->digest, now);
   if (breaks >= SuspectList::kSuspect) routing->may_break = 1;
   if (breaks < SuspectList::kGuilty) return {};
@@ -24,7 +24,7 @@ std::optional<OpenAiError> Router::CheckSuspicion(const http::Request& request, 
       "breaks_replicas");
 }
 
-void Router::AvoidWhereItFailed(Routing* routing) const {
+void Router::AvoidWhereItFailed(Routing* routing) {
   if (!routing->digest) return;
   const auto failed_at = suspects_.FailedAt(*routing->digest, SteadyClock().Now());
   if (!failed_at) return;
@@ -41,10 +41,11 @@ void Router::AvoidWhereItFailed(Routing* routing) const {
 void Router::Judge(const http::Request& request, Routing* routing, const AttemptResult& result) {
   bool counts = true;
   if (result.retry_reason == "reset") {
-    counts = CountBreak(request, routing, result);
+    counts = CountFailure(SuspectList::Failure::kBroke, request, routing, result);
   } else if (result.verdict == Health::Reply::kServerError) {
     // With 503 a replica speaks of itself.
-    counts = result.relay.status == 503 || CountServerError(request, routing, result);
+    counts = result.relay.status == 503 ||
+             CountFailure(SuspectList::Failure::kServerError, request, routing, result);
   } else if (routing->digest && result.relay.end == http::RelayEnd::kDone) {
     suspects_.OnServed(*routing->digest);
   }
@@ -54,21 +55,13 @@ void Router::Judge(const http::Request& request, Routing* routing, const Attempt
   parts_.replicas->ApplyReply(routing->chosen, *result.verdict, result.verdict_reason, now);
 }
 
-bool Router::CountBreak(const http::Request& request, Routing* routing,
-                        const AttemptResult& result) {
-  ++routing->breaks;
+bool Router::CountFailure(SuspectList::Failure failure, const http::Request& request,
+                          Routing* routing, const AttemptResult& result) {
+  if (failure == SuspectList::Failure::kBroke) ++routing->breaks;
   if (request.body.empty()) return true;
   if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
-  return suspects_.OnBroke(*routing->digest, routing->asked, result.relay.started_at,
-                           SteadyClock().Now());
-}
-
-bool Router::CountServerError(const http::Request& request, Routing* routing,
-                              const AttemptResult& result) {
-  if (request.body.empty()) return true;
-  if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
-  return suspects_.OnServerError(*routing->digest, routing->asked, result.relay.started_at,
-                                 SteadyClock().Now());
+  return suspects_.OnFailure(failure, *routing->digest, routing->asked, result.relay.started_at,
+                             SteadyClock().Now());
 }
 
 }  // namespace ember::router

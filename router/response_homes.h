@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "client/http/request.h"
+#include "proto/base/digest_lru.h"
 #include "router/fleet/endpoint.h"
-#include "router/tokenize/digest_lru.h"
 
 namespace ember::router {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "router/admission/peer_network.h"
 #include "router/telemetry/tenant_digest.h"
 
 namespace ember::router {
@@ -103,7 +104,8 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
     if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
       Finish(&routing, result);
       if (result.cut_at && co_await parts_.forwarder->IsDead(*result.cut_at)) {
-        (void)CountBreak(request, &routing, result);  // its health was told
+        // Its health was told.
+        (void)CountFailure(SuspectList::Failure::kBroke, request, &routing, result);
       }
       co_return;
     }
@@ -126,31 +128,45 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
     routing->avoided.reset();
   }
   co_await AwaitNewcomers(*routing, writer.gone());
-  while (AnyUsable(*routing)) {
+  bool waited = false;
+  while (AnyUsable(*routing) || (waited && AnyMayReturn(*routing))) {
     const bool first = queued || admission.idle() || admission.idle(Takers(*routing));
     if (first && AnyRoom(*routing)) co_return std::nullopt;
-    std::string& tenant = routing->record.tenant;
-    if (options_.trust_tenant_header) tenant = request.headers.Get("x-ember-tenant").substr(0, 64);
-    if (tenant.empty()) tenant = TenantDigest(request.headers);
     const TimePoint since = SteadyClock().Now();
-    const Status waited = co_await admission.Wait(
-        {.tenant = tenant,
+    const Status turn = co_await admission.Wait(
+        {.whose = WhoseTurn(request, routing),
          .bytes = request.body.size(),
          .places = Takers(*routing),
-         .may_go = [this, routing] { return AnyRoom(*routing) || !AnyUsable(*routing); }},
+         .may_go =
+             [this, routing] {
+               return AnyRoom(*routing) || !(AnyUsable(*routing) || AnyMayReturn(*routing));
+             }},
         writer.gone());
     routing->record.queued += SteadyClock().Now() - since;
-    queued = true;
-    if (waited.code() == StatusCode::kBusy) {
-      co_return OpenAiError::ForHttpStatus(429, std::string(waited.message()), "busy");
+    queued = waited = true;
+    if (turn.code() == StatusCode::kBusy) {
+      co_return OpenAiError::ForHttpStatus(429, std::string(turn.message()), "busy");
     }
-    if (waited.code() == StatusCode::kDeadline) {
-      co_return OpenAiError::ForHttpStatus(503, std::string(waited.message()), "busy");
+    if (turn.code() == StatusCode::kDeadline) {
+      co_return OpenAiError::ForHttpStatus(503, std::string(turn.message()), "busy");
     }
     if (writer.stopping()) co_return OpenAiError::OfShutdown();
-    if (!waited.ok()) co_return OpenAiError::FromStatus(waited);
+    if (!turn.ok()) co_return OpenAiError::FromStatus(turn);
   }
   co_return NoneUsable(*routing);
+}
+
+FairQueue::Whose Router::WhoseTurn(const http::Request& request, Routing* routing) {
+  std::string& tenant = routing->record.tenant;
+  if (options_.trust_tenant_header) {
+    tenant = request.headers.Get("x-ember-tenant").substr(0, 64);
+    if (!tenant.empty()) return {.share = "tenant " + tenant, .tenant = ""};
+  }
+  if (tenant.empty()) tenant = TenantDigest(request.headers);
+  if (credentials_.Knows(CredentialOf(request.headers))) {
+    return {.share = "key " + tenant, .tenant = ""};
+  }
+  return {.share = "from " + NetworkOf(request.peer), .tenant = tenant};
 }
 
 bool Router::MayRetry(const Routing& routing) const {
@@ -236,6 +252,10 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                             cost->local_tokens + cost->remote_tokens);
   }
   AttemptResult result = co_await parts_.forwarder->Forward(request, writer, attempt);
+  // Engines guard no more than these paths with their keys.
+  if (request.path.starts_with("/v1/")) {
+    credentials_.OnAnswer(CredentialOf(request.headers), result.relay.status);
+  }
   Settle(*routing, presumed, cost, result);
   Judge(request, routing, result);  // while the flight holds the member
   AttemptRecord& tried = record.attempts.back();
@@ -282,6 +302,7 @@ asio::awaitable<void> Router::Refuse(http::ResponseWriter& writer, Routing* rout
   routing->record.status = error.status;
   const Status sent = co_await writer.SendError(std::move(error), std::move(headers));
   if (!sent.ok() && !writer.stopping()) parts_.metrics->client_gone.Add();
+  if (!routing->record.attempts.empty()) parts_.admission->OnServed();
   parts_.telemetry->Finish(std::move(routing->record));
 }
 
@@ -303,6 +324,7 @@ void Router::Finish(Routing* routing, const AttemptResult& result) {
     record.cached_tokens = result.usage->cached_tokens;
     record.computed_tokens = result.usage->computed_tokens;
   }
+  parts_.admission->OnServed();
   parts_.telemetry->Finish(std::move(record));
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "router/admission/admission.h"
+#include "router/admission/known_credentials.h"
 #include "router/admission/suspect_list.h"
 #include "router/front/fan_out.h"
 #include "router/front/forwarder.h"
@@ -49,6 +50,8 @@ struct RouterOptions {
   FanOutCaps fan_out;
   // x-ember-tenant says whose turn a request takes; else its credential does.
   bool trust_tenant_header = false;
+  // So long a request that waits goes on waiting when the last replica for it went out.
+  Duration return_time = seconds(5);
 };
 
 class Router {
@@ -95,6 +98,8 @@ class Router {
   // Some replica that it may go to is usable; and has room.
   bool AnyUsable(const Routing& routing) const;
   bool AnyRoom(const Routing& routing) const;
+  // Some replica that it may go to was usable until lately and may be soon.
+  bool AnyMayReturn(const Routing& routing) const;
   // Where nobody is usable: gives replicas that have just joined the time of a probe.
   boost::asio::awaitable<void> AwaitNewcomers(const Routing& routing,
                                               http::Cancellation& gone) const;
@@ -103,20 +108,20 @@ class Router {
   boost::asio::awaitable<std::optional<http::OpenAiError>> FindRoom(const http::Request& request,
                                                                     http::ResponseWriter& writer,
                                                                     Routing* routing);
+  // Whose turn it takes when it has to wait.
+  FairQueue::Whose WhoseTurn(const http::Request& request, Routing* routing);
   // Why it can't be sent anywhere.
   http::OpenAiError NoneUsable(const Routing& routing) const;
   // A request that broke replicas lately is not tried as often as others.
   std::optional<http::OpenAiError> CheckSuspicion(const http::Request& request, Routing* routing);
   // One that a single replica answered with 5xx lately is tried elsewhere, where it can be.
-  void AvoidWhereItFailed(Routing* routing) const;
+  void AvoidWhereItFailed(Routing* routing);
   // What the attempt says about its replica, and about the request.
   void Judge(const http::Request& request, Routing* routing, const AttemptResult& result);
-  // The request may have broken the replica that it was sent to last. Whether that may be the
-  // replica's fault.
-  bool CountBreak(const http::Request& request, Routing* routing, const AttemptResult& result);
-  // Likewise of one that was answered with 5xx.
-  bool CountServerError(const http::Request& request, Routing* routing,
-                        const AttemptResult& result);
+  // The request failed at the replica that it was sent to last. Whether that may be the replica's
+  // fault.
+  bool CountFailure(SuspectList::Failure failure, const http::Request& request, Routing* routing,
+                    const AttemptResult& result);
   // How many decisions the policy has made about requests with the same replicas to choose from.
   uint64_t& TurnOf(const Routing& routing);
   // The decision among `candidates`, also added to the record.
@@ -138,6 +143,7 @@ class Router {
   const RouterParts parts_;
   const RouterOptions options_;
   SuspectList suspects_;
+  KnownCredentials credentials_;
   ResponseHomes homes_;
   std::map<std::pair<const Policy*, size_t>, uint64_t> turns_;  // by a hash of the replicas
 };

@@ -38,9 +38,9 @@ bool Admission::idle(const Places& places) const {
 
 asio::awaitable<Status> Admission::Wait(AdmissionRequest request, http::Cancellation& gone) {
   if (gone.cancelled()) co_return CancelledError("the client left");
-  // A tenant's requests for other places take turns of their own, or they would hold these back.
+  // A share's requests for other places take turns of their own, or they would hold these back.
   const std::string places = "\n" + std::to_string(std::hash<Places>()(request.places));
-  const std::string turn = request.tenant + places;
+  const FairQueue::Whose turn{request.whose.share + places, request.whose.tenant};
   const auto crowd = crowds_.find(request.places);
   if ((crowd == crowds_.end() ? 0 : crowd->second) >= options_.max_waiting) {
     if (!PushOutFor(turn, places)) co_return Full();
@@ -78,7 +78,7 @@ asio::awaitable<Status> Admission::Wait(AdmissionRequest request, http::Cancella
   co_return DeadlineError("every replica stayed full for too long");
 }
 
-bool Admission::PushOutFor(const std::string& turn, const std::string& places) {
+bool Admission::PushOutFor(const FairQueue::Whose& turn, const std::string& places) {
   const auto out =
       queue_.PushOutFor(turn, [&](const std::string& other) { return other.ends_with(places); });
   if (!out) return false;
@@ -94,7 +94,6 @@ Status Admission::Full() {
 }
 
 void Admission::OnRoom() {
-  drained_.OnEnd(Now());
   if (queue_.size() > 0) SchedulePump();
 }
 

@@ -32,7 +32,7 @@ using Places = std::bitset<kMaxPlaces>;
 
 // What a request brings to the queue.
 struct AdmissionRequest {
-  std::string tenant;            // who shares a turn; empty: all without a credential
+  FairQueue::Whose whose;        // turn it takes
   size_t bytes = 0;              // of its body; what its turn costs
   Places places{};               // some of which may have room
   std::function<bool()> may_go;  // there is room for it now, or none will come
@@ -53,6 +53,8 @@ class Admission {
   boost::asio::awaitable<Status> Wait(AdmissionRequest request, http::Cancellation& gone);
   // Room may have come up, or be lost: a request ended, a replica came back or went.
   void OnRoom();
+  // A request that found room is over.
+  void OnServed() { drained_.OnEnd(std::chrono::steady_clock::now()); }
   // For a Retry-After: when as much will have been served as waits now, by what was served lately.
   int RetryAfterSeconds() const;
 
@@ -63,8 +65,8 @@ class Admission {
     boost::asio::steady_timer* timer;
     Outcome* outcome;
   };
-  // Makes room in the full queue for one of `turn`; false: it waits with most itself.
-  bool PushOutFor(const std::string& turn, const std::string& places);
+  // Makes room in the full queue for one of `turn`; false: nobody has more there.
+  bool PushOutFor(const FairQueue::Whose& turn, const std::string& places);
   Status Full();
   void SchedulePump();
   void Pump();

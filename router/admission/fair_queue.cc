@@ -11,69 +11,107 @@ constexpr size_t kLookAhead = 32;
 
 }  // namespace
 
-FairQueue::Ticket FairQueue::Push(const std::string& tenant, uint32_t cost) {
-  const auto [place, inserted] = places_.try_emplace(tenant);
-  if (inserted) place->second = order_.insert(order_.end(), Tenant{.name = tenant, .waiters = {}});
-  place->second->waiters.push_back({next_, std::clamp(cost, 1u, kMaxCost)});
-  tenant_of_.emplace(next_, place->second);
+FairQueue::Ticket FairQueue::Push(const Whose& whose, uint32_t cost) {
+  const auto [known, new_share] = shares_.try_emplace(whose.share);
+  if (new_share) known->second = order_.insert(order_.end(), Share{.name = whose.share});
+  const SharePlace share = known->second;
+  const auto [tenant, new_tenant] = share->by_name.try_emplace(whose.tenant);
+  if (new_tenant) {
+    tenant->second = share->tenants.insert(share->tenants.end(), Tenant{.name = whose.tenant});
+  }
+  tenant->second->waiters.push_back({next_, std::clamp(cost, 1u, kMaxCost)});
+  ++share->size;
+  places_.emplace(next_, Place{share, tenant->second});
   return next_++;
 }
 
-void FairQueue::Take(Place tenant, std::deque<Waiter>::iterator waiter) {
-  tenant_of_.erase(waiter->ticket);
-  tenant->waiters.erase(waiter);
-  if (!tenant->waiters.empty()) return;
-  places_.erase(tenant->name);
-  order_.erase(tenant);
+void FairQueue::Take(Place place, std::deque<Waiter>::iterator waiter) {
+  places_.erase(waiter->ticket);
+  place.tenant->waiters.erase(waiter);
+  if (place.tenant->waiters.empty()) {
+    place.share->by_name.erase(place.tenant->name);
+    place.share->tenants.erase(place.tenant);
+  }
+  if (--place.share->size > 0) return;
+  shares_.erase(place.share->name);
+  order_.erase(place.share);
 }
 
 void FairQueue::Remove(Ticket ticket) {
-  const auto of = tenant_of_.find(ticket);
-  if (of == tenant_of_.end()) return;
-  const Place tenant = of->second;
-  Take(tenant, std::find_if(tenant->waiters.begin(), tenant->waiters.end(),
-                            [&](const Waiter& w) { return w.ticket == ticket; }));
+  const auto of = places_.find(ticket);
+  if (of == places_.end()) return;
+  auto& waiters = of->second.tenant->waiters;
+  Take(of->second, std::find_if(waiters.begin(), waiters.end(),
+                                [&](const Waiter& w) { return w.ticket == ticket; }));
 }
 
 std::optional<FairQueue::Ticket> FairQueue::Pop(const std::function<bool(Ticket)>& may_go) {
-  // A tenant passed over for its deficit has enough after at most this many rounds.
+  // A share passed over for its deficit has enough after at most this many rounds.
   size_t turns = order_.size() * (kMaxCost / kQuantum + 1);
-  size_t idle = 0;  // tenants in a row none of whose requests may go
+  size_t idle = 0;  // shares in a row none of whose requests may go
   while (turns-- > 0 && idle < order_.size()) {
-    const Place tenant = order_.begin();
-    const auto end = tenant->waiters.begin() +
-                     static_cast<ptrdiff_t>(std::min(tenant->waiters.size(), kLookAhead));
-    const auto waiter = std::find_if(tenant->waiters.begin(), end,
-                                     [&](const Waiter& w) { return may_go(w.ticket); });
-    if (waiter != end && waiter->cost <= tenant->deficit) {
+    const SharePlace share = order_.begin();
+    std::deque<Waiter>::iterator waiter;
+    const auto has_one = [&](Tenant& t) {
+      const auto end =
+          t.waiters.begin() + static_cast<ptrdiff_t>(std::min(t.waiters.size(), kLookAhead));
+      waiter =
+          std::find_if(t.waiters.begin(), end, [&](const Waiter& w) { return may_go(w.ticket); });
+      return waiter != end;
+    };
+    const auto tenant = std::find_if(share->tenants.begin(), share->tenants.end(), has_one);
+    const bool found = tenant != share->tenants.end();
+    if (found && waiter->cost <= share->deficit) {
       const Ticket ticket = waiter->ticket;
-      tenant->deficit -= waiter->cost;
-      Take(tenant, waiter);
+      share->deficit -= waiter->cost;
+      share->tenants.splice(share->tenants.end(), share->tenants, tenant);
+      Take({share, tenant}, waiter);
       return ticket;
     }
-    if (waiter == end) {
-      ++idle;
-    } else {
+    if (found) {
       idle = 0;
-      tenant->deficit += kQuantum;
+      share->deficit += kQuantum;
+    } else {
+      ++idle;
     }
-    order_.splice(order_.end(), order_, tenant);
+    order_.splice(order_.end(), order_, share);
   }
   return {};
 }
 
-std::optional<FairQueue::Ticket> FairQueue::PushOutFor(
-    const std::string& tenant, const std::function<bool(const std::string&)>& counts) {
-  const auto mine = places_.find(tenant);
-  const size_t with_another = (mine == places_.end() ? 0 : mine->second->waiters.size()) + 1;
-  Place most = order_.end();
-  for (Place t = order_.begin(); t != order_.end(); ++t) {
-    const size_t least = most == order_.end() ? with_another : most->waiters.size();
-    if (t->waiters.size() > least && counts(t->name)) most = t;
+std::optional<FairQueue::Ticket> FairQueue::NewestOfMost(Share& share, size_t least) {
+  const Tenant* most = nullptr;
+  for (const Tenant& t : share.tenants) {
+    const size_t n = t.waiters.size();
+    if (n <= least) continue;
+    const bool more =
+        most == nullptr || n > most->waiters.size() ||
+        (n == most->waiters.size() && t.waiters.back().ticket > most->waiters.back().ticket);
+    if (more) most = &t;
   }
-  if (most == order_.end()) return {};
-  const Ticket newest = most->waiters.back().ticket;
-  Take(most, std::prev(most->waiters.end()));
+  if (most == nullptr) return {};
+  return most->waiters.back().ticket;
+}
+
+std::optional<FairQueue::Ticket> FairQueue::PushOutFor(
+    const Whose& whose, const std::function<bool(const std::string&)>& counts) {
+  const auto mine = shares_.find(whose.share);
+  SharePlace most = order_.end();
+  size_t least = (mine == shares_.end() ? 0 : mine->second->size) + 1;
+  for (SharePlace s = order_.begin(); s != order_.end(); ++s) {
+    if (s->size <= least || !counts(s->name)) continue;
+    most = s;
+    least = s->size;
+  }
+  std::optional<Ticket> newest;
+  if (most != order_.end()) {
+    newest = NewestOfMost(*most, 0);
+  } else if (mine != shares_.end() && counts(whose.share)) {
+    const auto tenant = mine->second->by_name.find(whose.tenant);
+    const bool known = tenant != mine->second->by_name.end();
+    newest = NewestOfMost(*mine->second, known ? tenant->second->waiters.size() + 1 : 1);
+  }
+  if (newest) Remove(*newest);
   return newest;
 }
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "proto/base/checksum.h"
+#include "proto/base/digest_lru.h"
 #include "proto/base/time.h"
 
 namespace ember::router {
@@ -19,21 +19,23 @@ class SuspectList {
   // It is not tried at all for a while.
   static constexpr int kGuilty = 3;
   static constexpr Duration kMemory = seconds(30);
+  enum class Failure : uint8_t { kBroke, kServerError };
 
-  bool empty() const { return entries_.empty(); }
-  // Requests that one death cut off together (sent before it) count it once. Both say whether it
-  // may be the replica's fault: not when the request failed elsewhere too, and of equal requests
-  // that failed together only the first one.
-  bool OnBroke(const Checksum& digest, uint32_t replica, TimePoint sent, TimePoint now);
-  bool OnServerError(const Checksum& digest, uint32_t replica, TimePoint sent, TimePoint now);
+  // Nothing is known of any request.
+  bool Empty(TimePoint now);
+  // Requests that one failure cut off together (sent before it) count it once. Says whether it may
+  // be the replica's fault: not when the request failed elsewhere too, and of equal requests that
+  // failed together only the first one.
+  bool OnFailure(Failure failure, const Checksum& digest, uint32_t replica, TimePoint sent,
+                 TimePoint now);
   // A neighbour of the guilty one, or luck: nothing is held against it.
-  void OnServed(const Checksum& digest) { entries_.erase(digest); }
+  void OnServed(const Checksum& digest) { entries_.Drop(digest); }
   // The only replica that answered it with 5xx lately, if it broke none: another one may do better.
-  std::optional<uint32_t> FailedAt(const Checksum& digest, TimePoint now) const;
+  std::optional<uint32_t> FailedAt(const Checksum& digest, TimePoint now);
   // Replicas that it broke lately.
-  int Breaks(const Checksum& digest, TimePoint now) const;
+  int Breaks(const Checksum& digest, TimePoint now);
   // Until it is forgotten; zero: nothing is known of it.
-  Duration TimeLeft(const Checksum& digest, TimePoint now) const;
+  Duration TimeLeft(const Checksum& digest, TimePoint now);
 
  private:
   struct Entry {
@@ -41,10 +43,10 @@ class SuspectList {
     TimePoint last;
     std::map<uint32_t, TimePoint> at;  // replicas, and when last
   };
-  bool Add(const Checksum& digest, uint32_t replica, TimePoint sent, TimePoint now, int breaks);
+  static bool IsOver(const Entry& entry, TimePoint now) { return entry.last + kMemory <= now; }
   // Null: nothing is known, or it was long ago.
-  const Entry* Find(const Checksum& digest, TimePoint now) const;
-  std::map<Checksum, Entry> entries_;
+  Entry* Find(const Checksum& digest, TimePoint now);
+  DigestLru<Entry> entries_;
 };
 
 }  // namespace ember::router

@@ -20,6 +20,11 @@ struct Endpoint {
 
   // May be sent new requests.
   bool usable() const { return health.usable() && !draining && !removed; }
+  // Was usable this short ago, and may be again: its probes say when.
+  bool may_return(Duration within, TimePoint now) const {
+    return !usable() && !draining && !removed && out_since != TimePoint() &&
+           now - out_since < within;
+  }
   // "joining", "up", "trial", "ejected", "draining" or "gone".
   std::string_view state() const;
 
@@ -35,6 +40,7 @@ struct Endpoint {
   bool draining = false;                               // no new requests; stays a member
   bool removed = false;    // no member any more; gone with its last request
   uint32_t under_way = 0;  // our requests, all ranks together
+  TimePoint out_since;     // when it was usable last; 0: now, or never
 };
 
 }  // namespace ember::router

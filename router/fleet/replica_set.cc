@@ -153,7 +153,13 @@ void ReplicaSet::Change(Endpoint& endpoint, const F& change) {
   const std::string_view before = endpoint.state();
   const Health::State health_before = endpoint.health.state();
   const bool was_out = endpoint.health.ejection().has_value();
+  const bool was_usable = endpoint.usable();
   change();
+  if (endpoint.usable()) {
+    endpoint.out_since = TimePoint();
+  } else if (was_usable) {
+    endpoint.out_since = SteadyClock().Now();
+  }
   const std::string_view after = endpoint.state();
   if (endpoint.removed && before == after) return;  // its numbers may be another's
   for (const ReplicaNumber n : endpoint.members) {
@@ -372,6 +378,8 @@ void ReplicaSet::ApplyModels(const Endpoint& endpoint, Result<std::optional<Mode
 
 void ReplicaSet::ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now) {
   Change(endpoint, [&] { endpoint.health.OnProbe(status, now); });
+  // Who waits for it may have waited long enough.
+  if (!endpoint.usable() && on_room_) on_room_();
 }
 
 void ReplicaSet::ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now) {

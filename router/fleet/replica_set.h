@@ -110,8 +110,8 @@ class ReplicaSet {
   void AddListener(ReplicaListener* listener) { listeners_.push_back(listener); }
   // Nobody is told of anything any more.
   void DropListeners() { listeners_.clear(); }
-  // Called when a request has ended, or a member is usable or is no more: who waits for room may
-  // look again.
+  // Called when a request has ended, a member is usable or is no more, or was probed in vain: who
+  // waits for room may look again.
   void SetOnRoom(std::function<void()> on_room) { on_room_ = std::move(on_room); }
 
   // kInvalid: there is one of that id. kNoSpace: no number is free.

@@ -5,9 +5,13 @@
 
 namespace ember::router {
 
+std::string_view CredentialOf(const http::Headers& headers) {
+  const std::string_view credential = headers.Get("Authorization");
+  return credential.empty() ? headers.Get("x-api-key") : credential;
+}
+
 std::string TenantDigest(const http::Headers& headers) {
-  std::string_view credential = headers.Get("Authorization");
-  if (credential.empty()) credential = headers.Get("x-api-key");
+  const std::string_view credential = CredentialOf(headers);
   if (credential.empty()) return "";
   const Sha256Digest digest = Sha256(AsBytes(credential));
   return ToHex(ByteSpan(digest).first(8));

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "router/tokenize/digest_lru.h"
+#include "proto/base/digest_lru.h"
 #include "router/tokenize/prompt_outline.h"
 #include "router/tokenize/slot_marks.h"
 #include "router/tokenize/text_walk.h"

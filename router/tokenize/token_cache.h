@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "router/tokenize/digest_lru.h"
+#include "proto/base/digest_lru.h"
 #include "router/tokenize/text_walk.h"
 #include "router/tokenize/token_run.h"
 

@@ -38,8 +38,12 @@ TestSocket& TestSocket::operator=(TestSocket&& other) noexcept {
   return *this;
 }
 
-TestSocket TestSocket::ConnectTo(uint16_t port) {
+TestSocket TestSocket::ConnectTo(uint16_t port, uint8_t from) {
   TestSocket out(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from);
+  if (from != 1 && ::bind(out.fd_, reinterpret_cast<sockaddr*>(&own), sizeof own) != 0) out.Close();
   if (!out.Connect(port)) out.Close();
   return out;
 }

@@ -30,7 +30,8 @@ class TestSocket {
   TestSocket& operator=(TestSocket&& other) noexcept;
   ~TestSocket() { Close(); }
 
-  static TestSocket ConnectTo(uint16_t port);
+  // `from`: the last number of the client's own address, 127.0.0.x.
+  static TestSocket ConnectTo(uint16_t port, uint8_t from = 1);
 
   bool Connect(uint16_t port);
   bool Send(std::string_view bytes);

@@ -64,8 +64,9 @@ class QueueTest : public testing::Test {
       if (adjust) adjust(o.admission);
     });
   }
-  void Send(const RouterFixture& router, const std::string& name, const std::string& key = "k") {
-    clients.push_back(router.Client());
+  void Send(const RouterFixture& router, const std::string& name, const std::string& key = "k",
+            uint8_t from = 1) {
+    clients.push_back(TestSocket::ConnectTo(router.service->port(), from));
     clients.back().Send(
         Post("{}", "X-Name: " + name + "\r\nAuthorization: Bearer " + key + "\r\n"));
   }
@@ -104,6 +105,34 @@ TEST_F(QueueTest, AFullQueueIs429AndALongWait503BothWithRetryAfter) {
   EXPECT_EQ(late.status(), 503);
   EXPECT_GE(std::stoi(late.Field("Retry-After")), 1);
   EXPECT_EQ(slow.replica.requests(), 1) << "who was refused was never sent on";
+}
+
+TEST_F(QueueTest, ReplicasThatComeAndGoDoNotShortenRetryAfter) {
+  FakeReplica flapping(Answering(JsonReply(200, "{}")));
+  RouterFixture router({slow.replica.origin(), flapping.origin()}, [](ServiceOptions& o) {
+    o.replicas[0].max_concurrency = 1;
+    o.admission.max_waiting = 2;
+    o.health.probe_interval = milliseconds(5);
+  });
+  const auto send_to_slow = [&] {
+    clients.push_back(router.Client());
+    clients.back().Send(Post("{}", "x-ember-pin: r1\r\n"));
+  };
+  for (int i = 0; i < 3; ++i) send_to_slow();
+  ASSERT_TRUE(AwaitWaiting(router, 2));
+  for (int i = 0; i < 20; ++i) {
+    flapping.SetHealth(503);
+    ASSERT_TRUE(router.AwaitUsable(1));
+    flapping.SetHealth(200);
+    ASSERT_TRUE(router.AwaitUsable(2));
+  }
+  EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r1\r\n")).Field("Retry-After"), "30")
+      << "nothing has ended";
+  slow.Answer(1);
+  EXPECT_EQ(clients[0].ReadMessage().status(), 200);
+  send_to_slow();
+  ASSERT_TRUE(AwaitWaiting(router, 2));
+  EXPECT_LT(std::stoi(router.Ask(Post("{}", "x-ember-pin: r1\r\n")).Field("Retry-After")), 31);
 }
 
 TEST_F(QueueTest, AnotherTenantIsNotHeldBackByAFlood) {
@@ -148,12 +177,36 @@ TEST_F(QueueTest, PinnedRequestsWaitForTheirReplicaAndOthersPassThemHoweverManyT
   }
 }
 
-TEST_F(QueueTest, WhoWaitsForAReplicaThatGoesIsToldAtOnce) {
+// Out and back within a moment, as often as it likes.
+TEST_F(QueueTest, ABlipOfTheOnlyReplicaEmptiesNoQueue) {
+  RouterFixture router({slow.replica.origin()}, [](ServiceOptions& o) {
+    o.replicas[0].max_concurrency = 1;
+    o.health.probe_interval = milliseconds(20);
+    o.health.probe_timeout = milliseconds(40);
+    o.router.return_time = seconds(3600);
+  });
+  for (int i = 0; i < 12; ++i) Send(router, std::to_string(i));
+  ASSERT_TRUE(AwaitWaiting(router, 11));
+  for (const int health : {500, 0, 503, 0}) {
+    slow.replica.SetHealth(health);
+    ASSERT_TRUE(router.AwaitUsable(0));
+    const int probes = slow.replica.probes();
+    ASSERT_TRUE(Eventually([&] { return slow.replica.probes() > probes + 2; }));
+    EXPECT_EQ(MetricOf(router, "ember_router_waiting"), 11);
+    slow.replica.SetHealth(200);
+    ASSERT_TRUE(router.AwaitUsable(1));
+  }
+  slow.Answer(12);
+  for (TestSocket& client : clients) EXPECT_EQ(client.ReadMessage().status(), 200);
+}
+
+TEST_F(QueueTest, WhoWaitsIsToldSoonOfAReplicaThatStaysAwayAndAtOnceOfOneThatGoes) {
   for (const bool removed : {false, true}) {
     FakeReplica free(Answering(JsonReply(200, "{}")));
-    RouterFixture router({slow.replica.origin(), free.origin()}, [](ServiceOptions& o) {
+    RouterFixture router({slow.replica.origin(), free.origin()}, [=](ServiceOptions& o) {
       o.replicas[0].max_concurrency = 1;
       o.admission.max_wait = seconds(3600);
+      o.router.return_time = removed ? seconds(3600) : milliseconds(200);
       o.health.probe_interval = milliseconds(20);
       o.admin.on_door = true;
       o.admin.token = "t";
@@ -194,6 +247,45 @@ TEST_F(QueueTest, ATenantThatFillsTheQueueIsPushedOutForOthers) {
   EXPECT_EQ(clients[9].ReadMessage().status(), 200);
   EXPECT_EQ(clients[11].ReadMessage().status(), 200);
   EXPECT_THAT(slow.Order(), testing::Contains("mine"));
+}
+
+// Whoever makes up a credential for each request is one among those who wait, not many.
+TEST_F(QueueTest, InventedCredentialsShutNobodyOut) {
+  RouterFixture router = Router(1, [](AdmissionOptions& o) { o.max_waiting = 10; });
+  Send(router, "known before", "mine");
+  slow.Answer(1);
+  ASSERT_EQ(clients.back().ReadMessage().status(), 200);
+  clients.clear();
+  Send(router, "invented", "invented");
+  ASSERT_TRUE(Eventually([&] { return slow.replica.requests() == 2; }));
+  for (int i = 0; i < 10; ++i) {
+    Send(router, "invented", "invented" + std::to_string(i));
+    ASSERT_TRUE(AwaitWaiting(router, i + 1));
+  }
+  for (int i = 0; i < 3; ++i) {
+    Send(router, "mine", "mine");
+    EXPECT_EQ(clients[static_cast<size_t>(10 - 2 * i)].ReadMessage().status(), 429);
+    Send(router, "from elsewhere", "new", 2);
+    EXPECT_EQ(clients[static_cast<size_t>(9 - 2 * i)].ReadMessage().status(), 429);
+  }
+  EXPECT_EQ(router.Ask(Post("{}", "Authorization: Bearer other\r\n")).status(), 429)
+      << "they have as many as those";
+  slow.Answer(100);
+  for (size_t i = 11; i < clients.size(); ++i) EXPECT_EQ(clients[i].ReadMessage().status(), 200);
+}
+
+TEST_F(QueueTest, InventedCredentialsTakeTheTurnsOfOne) {
+  RouterFixture router = Router(1);
+  Send(router, "first", "first");
+  ASSERT_TRUE(Eventually([&] { return slow.replica.requests() == 1; }));
+  for (int i = 0; i < 60; ++i) Send(router, "invented", "invented" + std::to_string(i));
+  ASSERT_TRUE(AwaitWaiting(router, 60));
+  for (int i = 0; i < 8; ++i) Send(router, "mine", "mine", 2);
+  ASSERT_TRUE(AwaitWaiting(router, 68));
+  slow.Answer(40);
+  ASSERT_TRUE(Eventually([&] { return slow.Order().size() == 41; }));
+  const std::vector<std::string> order = slow.Order();
+  EXPECT_EQ(std::count(order.begin(), order.end(), "mine"), 8);
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class Place {
   void Leave() {
     OnLoop([&] {
       ++room_;
+      admission_.OnServed();
       admission_.OnRoom();
     });
   }
@@ -45,6 +46,10 @@ class Place {
     std::vector<std::string> log;
     OnLoop([&] { log = log_; });
     return log;
+  }
+  // A replica comes or goes.
+  void Change() {
+    OnLoop([&] { admission_.OnRoom(); });
   }
   bool AwaitLog(const std::vector<std::string>& log) {
     return Eventually([&] { return Log() == log; });
@@ -61,7 +66,7 @@ class Place {
     http::Cancellation never;
     while (!admission_.idle() || room_ == 0) {
       const Status waited = co_await admission_.Wait(
-          {.tenant = tenant, .bytes = 0, .may_go = [this] { return room_ > 0; }},
+          {.whose = {tenant, ""}, .bytes = 0, .may_go = [this] { return room_ > 0; }},
           gone == nullptr ? never : *gone);
       if (waited.ok()) break;
       log_.push_back(name + " " + std::string(StatusCodeName(waited.code())));
@@ -98,6 +103,16 @@ TEST(Admission, SeveralPlacesAtOnceAreAllTaken) {
   ASSERT_TRUE(place.AwaitLog({"1", "2", "3"}));
 }
 
+TEST(Admission, RetryAfterIsByWhatWasServed) {
+  Place place;
+  for (const char* name : {"1", "2", "3", "4"}) place.Come("t", name);
+  for (int i = 0; i < 1000; ++i) place.Change();
+  EXPECT_EQ(place.RetryAfter(), 30) << "nothing was";
+  for (int i = 0; i < 3; ++i) place.Leave();
+  ASSERT_TRUE(place.AwaitLog({"1", "2", "3"}));
+  EXPECT_LT(place.RetryAfter(), 10);
+}
+
 TEST(Admission, TenantsTakeTurns) {
   Place place;
   for (int i = 0; i < 100; ++i) place.Come("flood", "f" + std::to_string(i));
@@ -127,7 +142,8 @@ TEST(Admission, WhoMayGoElsewhereNeedNotWaitBehindThem) {
     return boost::asio::co_spawn(
         loop.executor(),
         admission.Wait(
-            {.tenant = "t", .places = Places().set(place), .may_go = [=] { return room; }}, gone),
+            {.whose = {"t", ""}, .places = Places().set(place), .may_go = [=] { return room; }},
+            gone),
         boost::asio::use_future);
   };
   auto full = wait(1, false);

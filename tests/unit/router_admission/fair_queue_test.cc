@@ -14,21 +14,24 @@ namespace {
 using Ticket = FairQueue::Ticket;
 
 bool Anybody(Ticket) { return true; }
+bool AnyShare(const std::string&) { return true; }
+// A share that is one tenant's.
+FairQueue::Whose Of(const std::string& share) { return {share, ""}; }
 
 TEST(FairQueue, OneTenantIsServedInItsOrder) {
   FairQueue queue;
   std::vector<Ticket> in, out;
-  for (int i = 0; i < 5; ++i) in.push_back(queue.Push("a", 1));
+  for (int i = 0; i < 5; ++i) in.push_back(queue.Push(Of("a"), 1));
   while (const auto t = queue.Pop(Anybody)) out.push_back(*t);
   EXPECT_EQ(out, in);
   EXPECT_EQ(queue.size(), 0u);
-  EXPECT_EQ(queue.tenants(), 0u) << "who waits no more leaves nothing behind";
+  EXPECT_EQ(queue.shares(), 0u) << "who waits no more leaves nothing behind";
 }
 
 TEST(FairQueue, AFloodDoesNotHoldBackAnotherTenant) {
   FairQueue queue;
-  for (int i = 0; i < 1000; ++i) queue.Push("flood", 4);
-  const Ticket one = queue.Push("one", 4);
+  for (int i = 0; i < 1000; ++i) queue.Push(Of("flood"), 4);
+  const Ticket one = queue.Push(Of("one"), 4);
   int before = 0;
   while (queue.Pop(Anybody) != one) ++before;
   EXPECT_LE(before, 8);
@@ -37,8 +40,8 @@ TEST(FairQueue, AFloodDoesNotHoldBackAnotherTenant) {
 TEST(FairQueue, SharesAreOfCostNotOfRequests) {
   FairQueue queue;
   std::map<Ticket, std::pair<char, uint32_t>> what;
-  for (int i = 0; i < 4000; ++i) what[queue.Push("small", 1)] = {'s', 1};
-  for (int i = 0; i < 400; ++i) what[queue.Push("large", 40)] = {'l', 40};
+  for (int i = 0; i < 4000; ++i) what[queue.Push(Of("small"), 1)] = {'s', 1};
+  for (int i = 0; i < 400; ++i) what[queue.Push(Of("large"), 40)] = {'l', 40};
   std::map<char, uint32_t> spent;
   for (int i = 0; i < 2000; ++i) {
     const auto& [tenant, cost] = what[*queue.Pop(Anybody)];
@@ -49,9 +52,9 @@ TEST(FairQueue, SharesAreOfCostNotOfRequests) {
 
 TEST(FairQueue, WhoMayNotGoIsPassedOver) {
   FairQueue queue;
-  const Ticket pinned = queue.Push("a", 1);
-  const Ticket behind = queue.Push("a", 1);
-  const Ticket other = queue.Push("b", 1);
+  const Ticket pinned = queue.Push(Of("a"), 1);
+  const Ticket behind = queue.Push(Of("a"), 1);
+  const Ticket other = queue.Push(Of("b"), 1);
   const auto not_pinned = [&](Ticket t) { return t != pinned; };
   EXPECT_EQ((std::set<Ticket>{*queue.Pop(not_pinned), *queue.Pop(not_pinned)}),
             (std::set<Ticket>{behind, other}));
@@ -61,7 +64,7 @@ TEST(FairQueue, WhoMayNotGoIsPassedOver) {
 
 TEST(FairQueue, TicketsMayLeave) {
   FairQueue queue;
-  const Ticket a = queue.Push("a", 1), b = queue.Push("a", 1);
+  const Ticket a = queue.Push(Of("a"), 1), b = queue.Push(Of("a"), 1);
   queue.Remove(a);
   queue.Remove(a);
   queue.Remove(12345);
@@ -71,23 +74,51 @@ TEST(FairQueue, TicketsMayLeave) {
 
 TEST(FairQueue, TheNewestOfWhoWaitsWithMostMakesRoomForThoseWithFewer) {
   FairQueue queue;
-  const auto all = [](const std::string&) { return true; };
-  queue.Push("many", 1);
-  queue.Push("many", 1);
-  const Ticket newest = queue.Push("many", 1);
-  queue.Push("some", 1);
-  EXPECT_FALSE(queue.PushOutFor("many", all)) << "not for its own";
-  EXPECT_FALSE(queue.PushOutFor("few", [](const std::string& t) { return t == "some"; }));
-  EXPECT_EQ(queue.PushOutFor("some", all), newest);
+  queue.Push(Of("many"), 1);
+  queue.Push(Of("many"), 1);
+  const Ticket newest = queue.Push(Of("many"), 1);
+  queue.Push(Of("some"), 1);
+  EXPECT_FALSE(queue.PushOutFor(Of("many"), AnyShare)) << "not for its own";
+  EXPECT_FALSE(queue.PushOutFor(Of("few"), [](const std::string& t) { return t == "some"; }));
+  EXPECT_EQ(queue.PushOutFor(Of("some"), AnyShare), newest);
   EXPECT_EQ(queue.size(), 3u);
-  EXPECT_FALSE(queue.PushOutFor("some", all)) << "they would only change places";
-  EXPECT_TRUE(queue.PushOutFor("few", all));
+  EXPECT_FALSE(queue.PushOutFor(Of("some"), AnyShare)) << "they would only change places";
+  EXPECT_TRUE(queue.PushOutFor(Of("few"), AnyShare));
+}
+
+TEST(FairQueue, InventedTenantsGainNothingTogether) {
+  FairQueue queue;
+  std::vector<Ticket> invented;
+  for (int i = 0; i < 100; ++i) invented.push_back(queue.Push({"one", std::to_string(i)}, 4));
+  const Ticket other = queue.Push(Of("other"), 4);
+  EXPECT_EQ(queue.PushOutFor(Of("other"), AnyShare), invented.back());
+  EXPECT_EQ(queue.PushOutFor(Of("third"), AnyShare), invented[98]) << "not who waits alone";
+  EXPECT_FALSE(queue.PushOutFor({"one", "new"}, AnyShare)) << "not even one of their own";
+  int before = 0;
+  while (queue.Pop(Anybody) != other) ++before;
+  EXPECT_LE(before, 4) << "they take turns with others as one";
+}
+
+TEST(FairQueue, TenantsOfOneShareTakeTurnsAndPushEachOtherOut) {
+  FairQueue queue;
+  std::vector<Ticket> flood;
+  for (int i = 0; i < 5; ++i) flood.push_back(queue.Push({"one", "flood"}, 1));
+  EXPECT_EQ(queue.PushOutFor({"one", "mine"}, AnyShare), flood[4]);
+  const Ticket mine = queue.Push({"one", "mine"}, 1);
+  EXPECT_FALSE(queue.PushOutFor({"one", "flood"}, AnyShare));
+  EXPECT_FALSE(queue.PushOutFor({"one", "third"}, [](const std::string&) { return false; }));
+  EXPECT_EQ((std::vector{*queue.Pop(Anybody), *queue.Pop(Anybody), *queue.Pop(Anybody)}),
+            (std::vector{flood[0], mine, flood[1]}));
+  queue.Remove(flood[2]);
+  EXPECT_EQ(queue.Pop(Anybody), flood[3]);
+  EXPECT_EQ(queue.shares(), 0u);
 }
 
 TEST(FairQueue, EveryCostIsServedOnce) {
   FairQueue queue;
   std::set<Ticket> in, out;
-  for (uint32_t i = 0; i < 2000; ++i) in.insert(queue.Push(std::to_string(i % 7), i * 37 % 100));
+  for (uint32_t i = 0; i < 2000; ++i)
+    in.insert(queue.Push(Of(std::to_string(i % 7)), i * 37 % 100));
   while (const auto t = queue.Pop(Anybody)) EXPECT_TRUE(out.insert(*t).second);
   EXPECT_EQ(out, in);
 }

@@ -5,15 +5,17 @@
 namespace ember::router {
 namespace {
 
+using Failure = SuspectList::Failure;
+
 Checksum Digest(int i) { return Xxh3Of(AsBytes(std::to_string(i))); }
 TimePoint At(int ms) { return TimePoint() + milliseconds(ms); }
 
 TEST(SuspectList, CountsForgetsAndAcquits) {
   SuspectList list;
-  EXPECT_TRUE(list.empty());
-  list.OnBroke(Digest(1), 0, At(0), At(0));
-  list.OnBroke(Digest(1), 1, At(0), At(10));
-  list.OnBroke(Digest(2), 1, At(0), At(10));
+  EXPECT_TRUE(list.Empty(At(0)));
+  list.OnFailure(Failure::kBroke, Digest(1), 0, At(0), At(0));
+  list.OnFailure(Failure::kBroke, Digest(1), 1, At(0), At(10));
+  list.OnFailure(Failure::kBroke, Digest(2), 1, At(0), At(10));
   EXPECT_EQ(list.Breaks(Digest(1), At(20)), 2);
   EXPECT_EQ(list.Breaks(Digest(3), At(20)), 0);
   EXPECT_EQ(list.TimeLeft(Digest(1), At(20)), SuspectList::kMemory - milliseconds(10));
@@ -22,43 +24,46 @@ TEST(SuspectList, CountsForgetsAndAcquits) {
   EXPECT_EQ(list.Breaks(Digest(2), At(20)), 0);
   const TimePoint later = At(10) + SuspectList::kMemory;
   EXPECT_EQ(list.Breaks(Digest(1), later), 0);
-  list.OnBroke(Digest(1), 0, later, later);
+  EXPECT_TRUE(list.Empty(later));
+  list.OnFailure(Failure::kBroke, Digest(1), 0, later, later);
   EXPECT_EQ(list.Breaks(Digest(1), later), 1) << "the old ones don't count any more";
+  EXPECT_FALSE(list.Empty(later));
 }
 
 TEST(SuspectList, OneDeathThatCutsManyCountsOnce) {
   SuspectList list;
-  for (int i = 0; i < 64; ++i) list.OnBroke(Digest(1), 7, At(i), At(100));
+  for (int i = 0; i < 64; ++i) list.OnFailure(Failure::kBroke, Digest(1), 7, At(i), At(100));
   EXPECT_EQ(list.Breaks(Digest(1), At(100)), 1);
-  list.OnBroke(Digest(1), 8, At(50), At(101));
+  list.OnFailure(Failure::kBroke, Digest(1), 8, At(50), At(101));
   EXPECT_EQ(list.Breaks(Digest(1), At(101)), 2) << "another replica";
-  list.OnBroke(Digest(1), 7, At(200), At(210));
+  list.OnFailure(Failure::kBroke, Digest(1), 7, At(200), At(210));
   EXPECT_EQ(list.Breaks(Digest(1), At(210)), 3) << "sent again, and it died again";
 }
 
 // D31: what a request fails at everywhere is nothing against the replicas.
 TEST(SuspectList, WhatFailedElsewhereTooIsNoReplicasFault) {
   SuspectList list;
-  EXPECT_TRUE(list.OnServerError(Digest(1), 0, At(0), At(10)));
-  EXPECT_FALSE(list.OnServerError(Digest(1), 0, At(5), At(11))) << "sent before the first failed";
-  EXPECT_TRUE(list.OnServerError(Digest(1), 0, At(20), At(30)));
+  EXPECT_TRUE(list.OnFailure(Failure::kServerError, Digest(1), 0, At(0), At(10)));
+  EXPECT_FALSE(list.OnFailure(Failure::kServerError, Digest(1), 0, At(5), At(11)))
+      << "sent before the first failed";
+  EXPECT_TRUE(list.OnFailure(Failure::kServerError, Digest(1), 0, At(20), At(30)));
   EXPECT_EQ(list.FailedAt(Digest(1), At(30)), 0u);
-  EXPECT_FALSE(list.OnServerError(Digest(1), 1, At(40), At(50)));
-  EXPECT_FALSE(list.OnServerError(Digest(1), 0, At(60), At(70)));
+  EXPECT_FALSE(list.OnFailure(Failure::kServerError, Digest(1), 1, At(40), At(50)));
+  EXPECT_FALSE(list.OnFailure(Failure::kServerError, Digest(1), 0, At(60), At(70)));
   EXPECT_EQ(list.FailedAt(Digest(1), At(70)), std::nullopt) << "no replica is better than others";
   EXPECT_EQ(list.Breaks(Digest(1), At(70)), 0) << "it broke nothing";
-  EXPECT_TRUE(list.OnBroke(Digest(2), 0, At(0), At(70)));
-  EXPECT_FALSE(list.OnBroke(Digest(2), 1, At(0), At(71)));
-  EXPECT_TRUE(list.OnBroke(Digest(3), 0, At(0), At(72)));
+  EXPECT_TRUE(list.OnFailure(Failure::kBroke, Digest(2), 0, At(0), At(70)));
+  EXPECT_FALSE(list.OnFailure(Failure::kBroke, Digest(2), 1, At(0), At(71)));
+  EXPECT_TRUE(list.OnFailure(Failure::kBroke, Digest(3), 0, At(0), At(72)));
   EXPECT_EQ(list.FailedAt(Digest(3), At(73)), std::nullopt) << "it must not break another one";
   list.OnServed(Digest(1));
-  EXPECT_TRUE(list.OnServerError(Digest(1), 1, At(80), At(90)));
+  EXPECT_TRUE(list.OnFailure(Failure::kServerError, Digest(1), 1, At(80), At(90)));
   EXPECT_EQ(list.FailedAt(Digest(1), At(90) + SuspectList::kMemory), std::nullopt);
 }
 
 TEST(SuspectList, IsBounded) {
   SuspectList list;
-  for (int i = 0; i < 5000; ++i) list.OnBroke(Digest(i), 0, At(i), At(i));
+  for (int i = 0; i < 5000; ++i) list.OnFailure(Failure::kBroke, Digest(i), 0, At(i), At(i));
   EXPECT_EQ(list.Breaks(Digest(0), At(5000)), 0) << "the oldest made room";
   EXPECT_EQ(list.Breaks(Digest(4999), At(5000)), 1);
 }

@@ -30,7 +30,17 @@ class DigestLru {
     it->second = {std::move(value), uses_.begin()};
     return true;
   }
-  // The least recently used, out of here. There must be one.
+  // False: it was not there.
+  bool Drop(const Checksum& digest) {
+    const auto it = entries_.find(digest);
+    if (it == entries_.end()) return false;
+    uses_.erase(it->second.use);
+    entries_.erase(it);
+    return true;
+  }
+  // The least recently used. There must be one.
+  const Value& Oldest() const { return entries_.find(uses_.back())->second.value; }
+  // The same, out of here.
   Value DropOldest() {
     const auto it = entries_.find(uses_.back());
     Value value = std::move(it->second.value);
