@@ -54,6 +54,11 @@ class Exchange {
   // coding untouched; valid until the next call. Empty: the body is over and was complete.
   // kUnavailable: the upstream cut the reply. kDeadline, kCancelled as named.
   virtual boost::asio::awaitable<Result<std::string_view>> ReadBody() = 0;
+  // Lets what comes until then lie; more than a piece of it, and the connection's end, may wake the
+  // loop, but not this.
+  virtual boost::asio::awaitable<void> Rest(TimePoint until) = 0;
+  // True when nothing of the body is left to be waited for.
+  virtual bool body_over() const = 0;
   // True when the body ends with the connection: one that was cut looks like a whole one.
   virtual bool ends_with_connection() const = 0;
   // True when this used a connection that had served before.

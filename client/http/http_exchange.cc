@@ -316,6 +316,16 @@ void HttpExchange::FinishBody() {
   connection_.reset();
 }
 
+asio::awaitable<void> HttpExchange::Rest(TimePoint until) {
+  // Asio is woken for each segment, whether anybody reads or not.
+  using LowWatermark = asio::socket_base::receive_low_watermark;
+  error_code ignored;
+  connection_->wire.socket().set_option(LowWatermark(16 << 10), ignored);
+  asio::steady_timer timer(strand_, until);
+  co_await timer.async_wait(kAwait);
+  connection_->wire.socket().set_option(LowWatermark(1), ignored);
+}
+
 asio::awaitable<Result<std::string_view>> HttpExchange::ReadBody() {
   if (!failed_.ok()) co_return failed_;
   if (!piece_ && !complete_) piece_ = std::make_unique_for_overwrite<std::array<char, 16 << 10>>();

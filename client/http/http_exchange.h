@@ -29,6 +29,8 @@ class HttpExchange final : public Exchange {
   const ResponseHead& head() const override { return head_; }
   std::optional<uint64_t> content_length() const override { return content_length_; }
   boost::asio::awaitable<Result<std::string_view>> ReadBody() override;
+  boost::asio::awaitable<void> Rest(TimePoint until) override;
+  bool body_over() const override { return complete_; }
   bool ends_with_connection() const override { return parser_->need_eof(); }
   bool reused() const override { return reused_; }
   TimePoint sent_at() const override { return sent_at_; }

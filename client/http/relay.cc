@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/http/await.h"
+#include "client/http/burst_pacer.h"
 
 namespace ember::http {
 
@@ -83,6 +84,7 @@ class Relaying {
 
  private:
   asio::awaitable<void> Reply();
+  asio::awaitable<void> Pace(size_t piece_bytes);
   asio::awaitable<void> Finish();
   asio::awaitable<void> Fail(Status why);
   void Conclude(RelayEnd end, Status why);
@@ -99,6 +101,7 @@ class Relaying {
   Cancellation::Registration gone_, abandoned_;
   std::unique_ptr<Exchange> exchange_;
   StreamTail tail_;
+  BurstPacer pacer_;
   RelayOutcome outcome_;
 };
 
@@ -151,6 +154,12 @@ bool Relaying::SeePiece(const Result<std::string_view>& piece) {
   return true;
 }
 
+// Lets more of a burst of events come before the next read.
+asio::awaitable<void> Relaying::Pace(size_t piece_bytes) {
+  const TimePoint now = Now(), next = pacer_.NextRead(now, piece_bytes);
+  if (next > now) co_await exchange_->Rest(next);
+}
+
 asio::awaitable<void> Relaying::Reply() {
   ResponseHead head = exchange_->head();
   head.headers.RemoveHopByHop();
@@ -172,6 +181,7 @@ asio::awaitable<void> Relaying::Reply() {
       co_await asio::post(kAwait);
       turn = outcome_.body_bytes + kTurnBytes;
     }
+    if (outcome_.event_stream && !exchange_->body_over()) co_await Pace(piece->size());
     piece = co_await exchange_->ReadBody();
     SeePiece(piece);
     if (!piece.ok() && outcome_.event_stream && tail_.IsDone()) break;

@@ -5,26 +5,28 @@
 namespace ember::http {
 
 void SseScanner::Feed(std::string_view piece) {
-  while (!piece.empty()) {
-    if (after_cr_) {
-      after_cr_ = false;
-      if (piece.front() == '\n') {
-        piece.remove_prefix(1);
-        continue;
-      }
+  // Each is looked for once: a search for either of two bytes looks at every byte by itself.
+  size_t lf = piece.find('\n'), cr = piece.find('\r');
+  size_t at = 0;
+  while (at < piece.size()) {
+    if (std::exchange(after_cr_, false) && piece[at] == '\n') {
+      ++at;
+      continue;
     }
-    const size_t end = piece.find_first_of("\r\n");
-    const std::string_view part = piece.substr(0, end);
+    if (lf != piece.npos && lf < at) lf = piece.find('\n', at);
+    if (cr != piece.npos && cr < at) cr = piece.find('\r', at);
+    const size_t end = std::min(lf, cr);
+    const std::string_view part = piece.substr(at, end - at);
     if (line_.size() + part.size() > max_event_bytes_) {
       skip_line_ = true;
       SkipEvent();
     }
-    if (end == std::string_view::npos) {
+    if (end == piece.npos) {
       if (!skip_line_) line_.append(part);
       return;
     }
     after_cr_ = piece[end] == '\r';
-    piece.remove_prefix(end + 1);
+    at = end + 1;
     if (std::exchange(skip_line_, false)) {
       first_line_ = false;
     } else if (line_.empty()) {

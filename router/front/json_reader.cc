@@ -2,6 +2,8 @@
 
 #include <simdjson.h>
 
+#include <cstring>
+
 namespace ember::router {
 namespace {
 
@@ -118,6 +120,11 @@ Status CheckEnds(std::string_view body) {
   return OkStatus();
 }
 
+// As find(), which looks behind each quote by itself.
+bool Contains(std::string_view text, std::string_view what) {
+  return memmem(text.data(), text.size(), what.data(), what.size()) != nullptr;
+}
+
 }  // namespace
 
 Status CheckIsObject(std::string_view body) {
@@ -140,7 +147,7 @@ Status CheckIsObject(std::string_view body) {
 
 std::optional<ReplyUsage> ReadUsage(std::string_view json) {
   // Nearly every event of a stream has neither: a search is cheaper than a parse.
-  if (json.find("\"usage\"") == json.npos && json.find("\"timings\"") == json.npos) return {};
+  if (!Contains(json, "\"usage\"") && !Contains(json, "\"timings\"")) return {};
   element root;
   if (Parser().parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) return {};
   const auto cached = Count(root["timings"]["cache_n"]);
