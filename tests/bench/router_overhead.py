@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,10 @@ import time
 import urllib.request
 
 import figures
-from router_peers import OURS, ROUTERS, Running
+from router_peers import OURS, ROOT, ROUTERS, Running
+
+sys.path.insert(0, str(ROOT / "deploy/local"))
+from ember_demo.process import free_ports  # noqa: E402
 
 MODEL = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "emberkv/vllm-model"
 SMALL, LONG, HUGE = 512, 32 << 10, 256 << 10
@@ -49,16 +51,6 @@ METRICS = {
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
-
-
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def pinned(cpu, priority):
@@ -158,7 +150,7 @@ class Bench:
                 self._measure(router, command_of, pathlib.Path(folder), replicas, wanted, direct, cold)
 
     def _measure(self, router, command_of, folder, replicas, wanted, direct, cold):
-        port = free_ports(1)[0] if router == OURS else free_ports(1)[0] % 20000 + 20000
+        port = free_ports(1)[0]
         command = command_of(port, replicas.ports, folder)
         if router == OURS and MODEL.is_dir():  # the replicas have no such model, so there is nothing to compare tokens with
             command += ["--tokenizer", f"*={MODEL}", "--parity-interval-s", "0"]

@@ -173,7 +173,7 @@ class RoutesTest(WithCluster):
     def test_the_engine_may_come_last(self):
         self.c.plan_stores(1)
         self.c.store("s1")
-        self.c.ports["engine-a"] = cluster.free_port()
+        self.c.ports["engine-a"] = cluster.free_ports(1)[0]
         self.c.agent("a", "engine-a")
         refused = wait_for("the agent", lambda: self._try(lambda: self.ask("a", chat(3, QUESTION))))
         self.assertEqual(refused.status, 503)

@@ -10,14 +10,17 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "deploy/local"))
+from ember_demo.process import free_ports  # noqa: E402
+
 BIN = Path(os.environ.get("EMBER_BIN", ROOT / "build/release/bin"))
 ENGINE = os.environ.get("EMBER_LLAMA_SERVER", "")
 MODEL = os.environ.get("EMBER_MODEL", "")
@@ -42,12 +45,6 @@ def wait_for(what, condition, timeout=60):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain for {what}")
         time.sleep(0.01)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Reply:
@@ -123,7 +120,7 @@ class Cluster:
         self._start(name, *self.commands[name])
 
     def engine(self, name, slots=2, slot_dir=None, extra=()):
-        self.ports[name] = self.ports.get(name) or free_port()
+        self.ports[name] = self.ports.get(name) or free_ports(1)[0]
         command = [ENGINE, "-m", MODEL, "--alias", "e2e", "--host", "127.0.0.1"]
         command += ["--port", str(self.ports[name]), "-c", "8192", "-np", str(slots), "-kvu"]
         command += ["-fa", "on", "-t", "1", "-tb", "1", "--cache-ram", "0", "--no-warmup", "--slots"]
@@ -132,12 +129,12 @@ class Cluster:
         return self.ports[name]
 
     def plan_stores(self, count):
-        self.stores = {f"s{i}": free_port() for i in range(1, count + 1)}
+        self.stores = {f"s{i}": port for i, port in enumerate(free_ports(count), 1)}
 
     def store(self, name, memory="1GiB", extra=()):
         peers = ",".join(f"{n}=127.0.0.1:{p}" for n, p in self.stores.items())
         for kind in (".admin", ".grpc"):
-            self.ports[name + kind] = self.ports.get(name + kind) or free_port()
+            self.ports[name + kind] = self.ports.get(name + kind) or free_ports(1)[0]
         command = [str(BIN / "ember-store"), f"--node-id={name}", f"--peers={peers}"]
         command += [f"--listen=127.0.0.1:{self.stores[name]}", f"--memory={memory}"]
         command += [f"--grpc=127.0.0.1:{self.ports[name + '.grpc']}", f"--admin=127.0.0.1:{self.ports[name + '.admin']}"]
@@ -145,7 +142,7 @@ class Cluster:
 
     def agent(self, name, engine, stores=None, slot_dir=None, extra=()):
         for kind in ("", ".grpc"):
-            self.ports[name + kind] = self.ports.get(name + kind) or free_port()
+            self.ports[name + kind] = self.ports.get(name + kind) or free_ports(1)[0]
         if stores is None:
             stores = self.stores.values()
         command = [str(BIN / "ember-agent"), f"--replica-id={name}", f"--model-file={MODEL}"]
@@ -157,7 +154,7 @@ class Cluster:
         return self.ports[name]
 
     def router(self, name, agents, policy="cache_aware"):
-        self.ports[name] = self.ports.get(name) or free_port()
+        self.ports[name] = self.ports.get(name) or free_ports(1)[0]
         command = [str(BIN / "ember-router"), f"--listen=127.0.0.1:{self.ports[name]}", "--drain-delay-ms=0"]
         command += ["--grpc=127.0.0.1:0", f"--policy={policy}"]
         command += [f"--store=127.0.0.1:{self.ports[store + '.grpc']}" for store in self.stores]

@@ -23,7 +23,7 @@ def needs_vllm():
 class VllmFleet(cluster.Cluster):
     def vllm(self, name):
         """Starts (again) a replica of that name; ready when ready() says so."""
-        self.ports[name] = self.ports.get(name) or cluster.free_port()
+        self.ports[name] = self.ports.get(name) or cluster.free_ports(1)[0]
         events = {"enable_kv_cache_events": True, "publisher": "zmq", "topic": "kv-events",
                   "endpoint": self.events(name), "replay_endpoint": self.replay(name)}
         # vLLM's own switches: small, one thread, nothing sent out, the development pages for a cache reset.
@@ -55,7 +55,7 @@ class VllmFleet(cluster.Cluster):
             cluster.wait_for(f"{name} to start", lambda: self.ready(name), timeout=400)
 
     def vllm_router(self, name, replicas, extra=()):
-        self.ports[name] = self.ports.get(name) or cluster.free_port()
+        self.ports[name] = self.ports.get(name) or cluster.free_ports(1)[0]
         command = [str(cluster.BIN / "ember-router"), f"--listen=127.0.0.1:{self.ports[name]}", "--grpc=127.0.0.1:0", "--drain-delay-ms=0"]
         command += [f"--replica={r},http=127.0.0.1:{self.ports[r]},events={self.events(r)},replay={self.replay(r)}" for r in replicas]
         command += [f"--tokenizer={NAME}={MODEL}", *extra]

@@ -3,6 +3,7 @@ by name.
 """
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,18 +16,34 @@ class DemoError(Exception):
     """Something that ends the demo, told to the person at the terminal without a stack trace."""
 
 
+def _first_ephemeral_port():
+    """The system gives ports from here on to whoever connects, also one that was free just now."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        return int(file.read().split()[0])
+
+
 def free_ports(count):
-    """Distinct ports that were free just now (bound to port 0 all at once, so none is given out
-    twice).
+    """Distinct ports of loopback that nobody listens on, for processes that will do so later, and again
+    after a restart: none is given out twice, nor by the system meanwhile.
     """
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+    end = max(_first_ephemeral_port(), 2048)
+    found = []
+    for port in random.sample(range(1024, end), end - 1024):
+        if len(found) == count:
+            return found
+        if port in _given:
+            continue
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _given.add(port)
+        found.append(port)
+    raise DemoError(f"no {count} free ports between 1024 and {end}")
+
+
+_given = set()
 
 
 class Process:

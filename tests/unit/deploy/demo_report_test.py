@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import socket
 import sys
 import tempfile
 import unittest
@@ -13,13 +14,25 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../deploy/local"))
 sys.dont_write_bytecode = True
 
-from ember_demo import commands, conversation, figures, report, table  # noqa: E402
+from ember_demo import commands, conversation, figures, process, report, table  # noqa: E402
 from ember_demo.chat import Turn  # noqa: E402
 from ember_demo.results import MODES, SIZES, FourWays, Pair, Results, Survival  # noqa: E402
 
 IMAGES = {
     name: "data:image/png;base64,AAAA" for name in ("ways", "modes", "tokens", "load", "breakdown")
 }
+
+
+class FreePortsTest(unittest.TestCase):
+    def test_nobody_who_connects_is_given_one_before_its_process_listens(self):
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+            first = int(file.read().split()[0])
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", process.free_ports(1)[0]))
+            ports = process.free_ports(100) + process.free_ports(100)
+            self.assertEqual(len(set(ports)), 200)
+            self.assertNotIn(taken.getsockname()[1], ports)
+            self.assertLess(max(ports), first)
 
 
 def turn(label, ttft, reused, computed, **more):
