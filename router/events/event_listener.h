@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <variant>
 
 #include "proto/base/status.h"
 #include "router/events/kv_event.h"
@@ -30,5 +31,17 @@ class EventListener {
   // From here on nothing is missing.
   virtual void OnTrusted(EventSourceId source) = 0;
 };
+
+// `rank`: as the batch names it.
+inline void TellEvent(EventListener& listener, EventSourceId source, std::optional<uint32_t> rank,
+                      const KvEvent& event) {
+  if (const auto* stored = std::get_if<KvStored>(&event)) {
+    listener.OnStored(source, rank, *stored);
+  } else if (const auto* removed = std::get_if<KvRemoved>(&event)) {
+    listener.OnRemoved(source, rank, *removed);
+  } else {
+    listener.OnCleared(source, rank);
+  }
+}
 
 }  // namespace ember::router

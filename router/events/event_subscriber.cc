@@ -37,8 +37,15 @@ struct Told {
   std::variant<KvEvent, Lost, Trusted, Connection> what;
 };
 
-size_t BlocksIn(const KvEvent& event) {
-  if (const auto* stored = std::get_if<KvStored>(&event)) return stored->keys.size();
+// What the loop has to do for it, in blocks: their names are hashed, kept or not, and cost more
+// when they are long.
+size_t WorkOf(const KvEvent& event) {
+  constexpr size_t kTokensOfABlock = 64;
+  if (const auto* stored = std::get_if<KvStored>(&event)) {
+    const size_t tokens = stored->tokens.size();
+    const size_t blocks = tokens == 0 ? 0 : tokens / stored->block_size;
+    return std::max(stored->keys.size(), blocks) + tokens / kTokensOfABlock;
+  }
   if (const auto* removed = std::get_if<KvRemoved>(&event)) return removed->keys.size();
   return kBlocksAtOnce / 8;  // emptying a cache is work too
 }
@@ -50,13 +57,8 @@ void Tell(EventListener& listener, const Told& told) {
     listener.OnTrusted(told.source);
   } else if (const auto* connection = std::get_if<Connection>(&told.what)) {
     listener.OnConnection(told.source, connection->connected);
-  } else if (const auto& event = std::get<KvEvent>(told.what);
-             const auto* stored = std::get_if<KvStored>(&event)) {
-    listener.OnStored(told.source, told.rank, *stored);
-  } else if (const auto* removed = std::get_if<KvRemoved>(&event)) {
-    listener.OnRemoved(told.source, told.rank, *removed);
   } else {
-    listener.OnCleared(told.source, told.rank);
+    TellEvent(listener, told.source, told.rank, std::get<KvEvent>(told.what));
   }
 }
 
@@ -100,7 +102,7 @@ struct EventSubscriber::Impl {
 
   void Run();
   void TakeCommands();
-  void Add(Told event, size_t blocks);
+  void Add(Told event, size_t work);
   void Flush();
   void Wake() { eventfd_write(wake, 1); }
 
@@ -118,7 +120,7 @@ struct EventSubscriber::Impl {
   EventSocketContext context;
   std::map<EventSourceId, std::unique_ptr<Followed>> sources;
   std::vector<Told> told;
-  size_t told_blocks = 0;
+  size_t told_work = 0;
   std::thread thread;
 };
 
@@ -132,8 +134,8 @@ void EventSubscriber::Impl::Followed::OnBatch(KvEventBatch batch, bool live) {
     m.lag.Observe(std::max(0.0, now - batch.timestamp));
   }
   for (KvEvent& event : batch.events) {
-    const size_t blocks = BlocksIn(event);
-    impl.Add({id, batch.rank, std::move(event)}, blocks);
+    const size_t work = WorkOf(event);
+    impl.Add({id, batch.rank, std::move(event)}, work);
   }
 }
 
@@ -177,10 +179,12 @@ void EventSubscriber::Impl::TakeCommands() {
   metrics.sources.Set(static_cast<double>(sources.size()));
 }
 
-void EventSubscriber::Impl::Add(Told event, size_t blocks) {
+void EventSubscriber::Impl::Add(Told event, size_t work) {
+  // An event is never cut: one that is too much by itself goes alone.
+  if (told_work + work >= kBlocksAtOnce) Flush();
   told.push_back(std::move(event));
-  told_blocks += blocks + 1;
-  if (told_blocks >= kBlocksAtOnce) Flush();
+  told_work += work + 1;
+  if (told_work >= kBlocksAtOnce) Flush();
 }
 
 void EventSubscriber::Impl::Flush() {
@@ -189,7 +193,7 @@ void EventSubscriber::Impl::Flush() {
     for (const Told& event : told) Tell(listener, event);
   });
   told.clear();
-  told_blocks = 0;
+  told_work = 0;
 }
 
 EventSubscriber::EventSubscriber(http::HttpLoop& loop, EventListener& listener,

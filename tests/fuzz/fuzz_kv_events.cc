@@ -76,14 +76,9 @@ void Fuzz(ByteSpan in) {
     }
     CheckBounds(*batch, payload.size());
     for (const KvEvent& event : batch->events) {
-      if (const auto* stored = std::get_if<KvStored>(&event)) {
-        feed.OnStored(kSource, batch->rank, *stored);
-        if (prompt.tokens.empty()) prompt.tokens = stored->tokens;
-      } else if (const auto* removed = std::get_if<KvRemoved>(&event)) {
-        feed.OnRemoved(kSource, batch->rank, *removed);
-      } else {
-        feed.OnCleared(kSource, batch->rank);
-      }
+      TellEvent(feed, kSource, batch->rank, event);
+      const auto* stored = std::get_if<KvStored>(&event);
+      if (stored != nullptr && prompt.tokens.empty()) prompt.tokens = stored->tokens;
     }
     for (const GroupMatch& match : feed.Match(prompt, EventFeed::Holders().set())) {
       EMBER_CHECK(match.device_tokens <= match.any_tier_tokens, "slower tiers are counted as well");

@@ -3,15 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "router/events/kv_event_decoder.h"
 #include "tests/unit/router_events/engine_model.h"
+#include "tests/unit/router_events/event_feed_fixture.h"
 
 namespace ember::router {
 namespace {
 
 using Tokens = EngineModel::Tokens;
 
-class EventFeedTest : public ::testing::Test {
+class EventFeedTest : public EventFeedFixture {
  protected:
   static constexpr EventSourceId kSource = 1;
   static constexpr EventSourceId kOther = 2;
@@ -26,19 +26,6 @@ class EventFeedTest : public ::testing::Test {
     }
     feed_.AddSource(source, replica, first_rank);
     return replica.holders;
-  }
-  void Tell(EventSourceId source, const std::string& payload) {
-    const Result<KvEventBatch> batch = DecodeKvEventBatch(AsBytes(payload), fold_);
-    ASSERT_TRUE(batch.ok());
-    for (const KvEvent& event : batch->events) {
-      if (const auto* stored = std::get_if<KvStored>(&event)) {
-        feed_.OnStored(source, batch->rank, *stored);
-      } else if (const auto* removed = std::get_if<KvRemoved>(&event)) {
-        feed_.OnRemoved(source, batch->rank, *removed);
-      } else {
-        feed_.OnCleared(source, batch->rank);
-      }
-    }
   }
   GroupMatch Match(HolderId holder, const Tokens& tokens, const std::string& adapter = "",
                    const std::string& salt = "") {
@@ -56,13 +43,6 @@ class EventFeedTest : public ::testing::Test {
                   const std::string& salt = "") {
     return Match(holder, tokens, adapter, salt).device_tokens;
   }
-
-  PrefixIndex index_{PrefixIndexOptions{}};
-  SeededRandom random_{7};
-  MetricsRegistry registry_;
-  EventMetrics metrics_{registry_};
-  EventFeed feed_{index_, random_, metrics_};
-  EngineKeyFold fold_{42};
 };
 
 TEST_F(EventFeedTest, WhatIsStoredIsFoundAndWhatIsRemovedIsNot) {

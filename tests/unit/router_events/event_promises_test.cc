@@ -1,14 +1,13 @@
 // What events promise and replies tell (A8), and when a source is whole (A17).
 #include <gtest/gtest.h>
 
-#include "router/events/event_feed.h"
-#include "router/events/kv_event_decoder.h"
 #include "tests/unit/router_events/engine_model.h"
+#include "tests/unit/router_events/event_feed_fixture.h"
 
 namespace ember::router {
 namespace {
 
-class EventPromises : public ::testing::Test {
+class EventPromises : public EventFeedFixture {
  protected:
   static constexpr EventSourceId kSource = 1;
   static constexpr uint32_t kBlock = 4;
@@ -18,19 +17,7 @@ class EventPromises : public ::testing::Test {
     feed_.AddSource(kSource, {.id = "r", .model = "m", .holders = {holder_}}, 0);
     feed_.OnTrusted(kSource);
   }
-  void Tell(const std::string& payload) {
-    const Result<KvEventBatch> batch = DecodeKvEventBatch(AsBytes(payload), fold_);
-    ASSERT_TRUE(batch.ok());
-    for (const KvEvent& event : batch->events) {
-      if (const auto* stored = std::get_if<KvStored>(&event)) {
-        feed_.OnStored(kSource, batch->rank, *stored);
-      } else if (const auto* removed = std::get_if<KvRemoved>(&event)) {
-        feed_.OnRemoved(kSource, batch->rank, *removed);
-      } else {
-        feed_.OnCleared(kSource, batch->rank);
-      }
-    }
-  }
+  void Tell(const std::string& payload) { EventFeedFixture::Tell(kSource, payload); }
   static TokenizedPrompt Prompt(int seed, uint32_t tokens = 8 * kBlock,
                                 const std::string& adapter = "") {
     return {.token_count = tokens,
@@ -57,12 +44,6 @@ class EventPromises : public ::testing::Test {
     feed_.OnCachedTokens(promise, 0);
   }
 
-  PrefixIndex index_{PrefixIndexOptions{}};
-  SeededRandom random_{7};
-  MetricsRegistry registry_;
-  EventMetrics metrics_{registry_};
-  EventFeed feed_{index_, random_, metrics_};
-  EngineKeyFold fold_{42};
   EngineModel engine_{{.block_size = kBlock}};
   HolderId holder_ = kNoHolder;
 };
@@ -158,21 +139,6 @@ TEST_F(EventPromises, AnAdapterThatWasReplacedLosesTrustByItsReplies) {
   EXPECT_EQ(Device(prompt), 32u);
   for (int i = 0; i < 4; ++i) Reply(prompt, 0);
   EXPECT_EQ(Device(prompt), 0u);
-}
-
-// What continues a block that was never told of is unknown for ever.
-TEST_F(EventPromises, ASourceWhoseBlocksContinueUnknownOnesIsNotWhole) {
-  Store(1);
-  EXPECT_EQ(feed_.trusted(holder_), true);
-  const auto hashes = engine_.HashesOf(PromptOf(2, 8));
-  EngineModel host({.block_size = kBlock, .medium = "CPU"});
-  Tell(host.Batch({host.StoredEvent({hashes[1]}, hashes[0], PromptOf(9, kBlock))}));
-  EXPECT_TRUE(feed_.trusted(holder_)) << "slower tiers outlive the device's blocks";
-  Tell(engine_.Batch({engine_.StoredEvent({hashes[1]}, hashes[0], PromptOf(9, kBlock))}));
-  EXPECT_FALSE(feed_.trusted(holder_));
-  EXPECT_EQ(Device(Prompt(1)), 32u);
-  Tell(engine_.Clear());
-  EXPECT_TRUE(feed_.StateOf(holder_) == "unreachable" && feed_.trusted(holder_));
 }
 
 }  // namespace

@@ -136,15 +136,7 @@ class EventRows : public testing::TestWithParam<bool> {
       }
       told.unusable += batch->unusable;
       told.unknown += batch->unknown_types + batch->unknown_media;
-      for (const KvEvent& event : batch->events) {
-        if (const auto* stored = std::get_if<KvStored>(&event)) {
-          feed.OnStored(1, batch->rank, *stored);
-        } else if (const auto* removed = std::get_if<KvRemoved>(&event)) {
-          feed.OnRemoved(1, batch->rank, *removed);
-        } else {
-          feed.OnCleared(1, batch->rank);
-        }
-      }
+      for (const KvEvent& event : batch->events) TellEvent(feed, 1, batch->rank, event);
     }
     TokenizedPrompt prompt;
     prompt.model = "m";

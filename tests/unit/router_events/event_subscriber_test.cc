@@ -75,10 +75,6 @@ class EventSubscriberTest : public ::testing::Test {
       publisher.Publish(engine.Store(PromptOf(n, 8)), n >= lost_from && n < lost_to);
     }
   }
-  size_t Blocks(HolderId holder) {
-    return OnLoop([&] { return index_.blocks_held(holder); });
-  }
-
   http::HttpLoop loop_{1};
   PrefixIndex index_{PrefixIndexOptions{}};
   SystemRandom random_;
@@ -87,14 +83,13 @@ class EventSubscriberTest : public ::testing::Test {
   EventFeed feed_{index_, random_, metrics_};
   EventSourceId source_ = 0;
   EventStreamOptions options_{.keys = EngineKeyFold(random_.Next())};
-  std::unique_ptr<EventSubscriber> subscriber_ =
-      std::make_unique<EventSubscriber>(loop_, feed_, metrics_, options_);
+  std::unique_ptr<EventSubscriber> subscriber_ = Subscriber();
 
   // For tests in which only the machine is slow: nothing is done for want of an answer.
   void BePatient() {
     options_.first_answer = options_.stall = seconds(3600);
     options_.attempts = 1'000'000;
-    subscriber_ = std::make_unique<EventSubscriber>(loop_, feed_, metrics_, options_);
+    subscriber_ = Subscriber();
   }
   // For impatient tests: failed replays are given up within a second.
   void BeImpatient() {
@@ -102,7 +97,10 @@ class EventSubscriberTest : public ::testing::Test {
     options_.stall = milliseconds(500);
     options_.first_pause = milliseconds(20);
     options_.first_resync = milliseconds(300);
-    subscriber_ = std::make_unique<EventSubscriber>(loop_, feed_, metrics_, options_);
+    subscriber_ = Subscriber();
+  }
+  std::unique_ptr<EventSubscriber> Subscriber() {
+    return std::make_unique<EventSubscriber>(loop_, feed_, metrics_, options_);
   }
 };
 
@@ -143,7 +141,7 @@ TEST_F(EventSubscriberTest, WithoutAReplayAGapDropsEverything) {
     // Empty is known exactly.
     publisher.Publish(engine.Clear());
     EXPECT_TRUE(Eventually([&] { return metrics_.untrusted.value() == 0; }));
-    EXPECT_EQ(Blocks(holder), 0u);
+    EXPECT_EQ(OnLoop([&] { return index_.blocks_held(holder); }), 0u);
     OnLoop([&] { return feed_.RemoveSource(source_), 0; });
   }
 }
@@ -204,11 +202,14 @@ TEST_F(EventSubscriberTest, ALongReplayMayStallAndBeCut) {
 
 // A5
 TEST_F(EventSubscriberTest, GapsBeyondTheBufferAreRecoveredOnceEach) {
+  BePatient();
   FakePublisher publisher;
   publisher.script.buffer = 10;
   EngineModel engine;
   const HolderId holder = Follow(publisher);
   ASSERT_TRUE(publisher.WaitForSubscriber());
+  // Not overtaken by the first batch, after which nothing needs to be asked for.
+  ASSERT_TRUE(Eventually([&] { return publisher.requests().size() == 1; }));
   PublishPrompts(publisher, engine, 0, 10);
   ASSERT_TRUE(Eventually([&] { return Agrees(holder, engine, 0, 10); }));
   int next = 10;
@@ -241,8 +242,7 @@ TEST_F(EventSubscriberTest, APublisherThatRestartsOnItsAddressStartsEmpty) {
   publisher = std::make_unique<FakePublisher>(true, address, replay);
   EngineModel fresh;
   PublishPrompts(*publisher, fresh, 100, 150);  // further than the first one ever was
-  EXPECT_TRUE(
-      Eventually([&] { return Agrees(holder, fresh, 0, 20) && Agrees(holder, fresh, 100, 150); }));
+  EXPECT_TRUE(Eventually([&] { return Agrees(holder, fresh, 0, 150); }));
   EXPECT_EQ(metrics_.restarts.value(), 1u);
   EXPECT_TRUE(Eventually([&] { return metrics_.untrusted.value() == 0; }));
 
@@ -267,9 +267,9 @@ TEST_F(EventSubscriberTest, ARemovedSourceIsNotHeard) {
     feed_.RemoveSource(source_);
     return index_.ClearHolder(holder), 0;
   });
-  EXPECT_EQ(Blocks(holder), 0u);
+  EXPECT_EQ(OnLoop([&] { return index_.blocks_held(holder); }), 0u);
   ASSERT_TRUE(Eventually([&] { return metrics_.sources.value() == 0; }));
-  EXPECT_EQ(Blocks(holder), 0u);
+  EXPECT_EQ(OnLoop([&] { return index_.blocks_held(holder); }), 0u);
 }
 
 // A8
@@ -282,7 +282,7 @@ TEST_F(EventSubscriberTest, ClearedEmptiesAtOnce) {
   publisher.Publish(engine.Clear());
   PublishPrompts(publisher, engine, 50, 60);
   EXPECT_TRUE(Eventually([&] { return Agrees(holder, engine, 0, 60); }));
-  EXPECT_EQ(Blocks(holder), 20u);
+  EXPECT_EQ(OnLoop([&] { return index_.blocks_held(holder); }), 20u);
 }
 
 // Reliability: hostile publishers.
