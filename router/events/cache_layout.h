@@ -31,6 +31,8 @@ struct CacheLayout {
     const auto known = groups.find(group);
     return known == groups.end() ? 0 : known->second.block_size;
   }
+  // Whether all blocks of a prefix are needed in the group, which is known.
+  bool NeedsAll(uint32_t group) const { return groups.at(group).window_tokens == 0; }
 
   std::map<uint32_t, Group> groups;  // by number; a prefix is needed in all of them
   // Block sizes of slower tiers that differ from the device's; each holds whole prefixes.

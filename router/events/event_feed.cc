@@ -42,6 +42,9 @@ void EventFeed::RemoveSource(EventSourceId source) {
   if (!it->second.trusted) metrics_.untrusted.Add(-1);
   std::erase_if(holders_, [&](const auto& h) { return h.second.source == source; });
   sources_.erase(it);
+  for (auto& [id, other] : sources_) {
+    std::erase_if(other.spoken_for, [&](HolderId holder) { return !holders_.contains(holder); });
+  }
   kinds_stale_ = true;
 }
 
@@ -80,12 +83,18 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
   const std::vector<BlockHash> names = NamesOf(from, *holder, event);
   if (names.empty()) {
     metrics_.orphans.Add(event.keys.size());
+    if (event.tier != HolderTier::kDevice) return;
     // It holds a parent that was never told, or was told in a form that is of no use.
-    if (event.tier == HolderTier::kDevice) SetTrusted(from, false);
-    return;
+    state.unnamed.Add(event.keys);
+    if (state.layout.NeedsAll(event.group)) state.unnamed.Add({&*event.parent, 1});
+    return JudgeTrust(from);
   }
-  index_.Store(*holder, event.tier, event.parent, event.keys, names);
-  if (event.tier == HolderTier::kDevice) state.witness.OnStored(names);
+  const size_t again = index_.Store(*holder, event.tier, event.parent, event.keys, names);
+  if (event.tier != HolderTier::kDevice) return;
+  state.witness.OnStored(names);
+  state.repeated.OnStored(event.keys);
+  if (again > 0) state.repeated.Remember(event.parent, event.keys, names);
+  Named(from, state, event.keys);
 }
 
 std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
@@ -99,6 +108,10 @@ std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
   auto extra = event.extras.begin();
   BlockHash parent;
   if (event.parent) {
+    // An engine that stores a block on its device has what it continues there, but for windows.
+    if (event.tier == HolderTier::kDevice && holders_.at(holder).layout.NeedsAll(event.group)) {
+      TakeBackCopies(holder, *event.parent);
+    }
     const std::optional<BlockHash> known = index_.HashOf(holder, *event.parent);
     if (!known && !told_before(0)) return {};
     if (known) parent = *known;
@@ -136,6 +149,31 @@ std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
   return names;
 }
 
+void EventFeed::TakeBackCopies(HolderId holder, EngineKey key) {
+  RepeatedBlocks& repeated = holders_.at(holder).repeated;
+  if (!repeated.any_removed()) return;
+  // Up the chain: by the keys of what the index has not, then by the names of what it has.
+  std::vector<RepeatedBlocks::Block> there;
+  std::optional<EngineKey> next = key;
+  while (next && !index_.HashOf(holder, *next) && there.size() < RepeatedBlocks::kMost) {
+    const std::optional<RepeatedBlocks::Block> block = repeated.Removed(*next);
+    if (!block) break;
+    there.push_back(*block);
+    next = block->parent;
+  }
+  if (next) {
+    if (const auto block = repeated.Removed(*next)) there.push_back(*block);  // in slower tiers
+    for (const BlockHash& name : index_.MissingBefore(holder, HolderTier::kDevice, *next)) {
+      if (const auto block = repeated.Removed(name)) there.push_back(*block);
+    }
+  }
+  for (size_t i = there.size(); i-- > 0;) {
+    const RepeatedBlocks::Block& block = there[i];
+    index_.Store(holder, HolderTier::kDevice, block.parent, {&block.key, 1}, {&block.name, 1});
+    repeated.OnStored({&block.key, 1});
+  }
+}
+
 void EventFeed::StoreNamed(HolderId holder, const KvStored& event) {
   for (const EngineKey& key : event.keys) {
     const std::optional<BlockHash> name = index_.HashOf(holder, key);
@@ -154,7 +192,11 @@ void EventFeed::OnRemoved(EventSourceId source, std::optional<uint32_t> rank,
   metrics_.removed.Add();
   metrics_.blocks_removed.Add(event.keys.size());
   index_.Remove(*holder, event.tier, event.keys);
-  if (event.tier == HolderTier::kDevice) holders_.at(*holder).witness.OnRemoved();
+  if (event.tier != HolderTier::kDevice) return;
+  Holder& state = holders_.at(*holder);
+  state.witness.OnRemoved();
+  state.repeated.OnRemoved(event.keys);
+  Named(sources_.at(source), state, event.keys);
 }
 
 void EventFeed::OnCleared(EventSourceId source, std::optional<uint32_t> rank) {
@@ -164,7 +206,8 @@ void EventFeed::OnCleared(EventSourceId source, std::optional<uint32_t> rank) {
   Clear(*holder);
   // Empty is known exactly.
   Source& from = sources_.at(source);
-  if (from.spoken_for.size() == 1) SetTrusted(from, true);
+  if (from.spoken_for.size() == 1) from.complete = true;
+  JudgeTrust(from);
 }
 
 void EventFeed::OnLost(EventSourceId source, const Status& why) {
@@ -184,7 +227,9 @@ void EventFeed::OnConnection(EventSourceId source, bool connected) {
 
 void EventFeed::OnTrusted(EventSourceId source) {
   const auto it = sources_.find(source);
-  if (it != sources_.end()) SetTrusted(it->second, true);
+  if (it == sources_.end()) return;
+  it->second.complete = true;
+  JudgeTrust(it->second);
 }
 
 EventFeed::Promise EventFeed::MakePromise(HolderId holder, const TokenizedPrompt& prompt) {
@@ -217,92 +262,8 @@ void EventFeed::OnCachedTokens(const Promise& promise, uint64_t actual) {
                source.replica.id);
   metrics_.losses.Add();
   Clear(promise.holder);
-  SetTrusted(source, false);
-}
-
-std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt, const Holders& among) {
-  std::vector<GroupMatch> found;
-  if (!prompt.has_tokens()) return found;
-  if (std::exchange(kinds_stale_, false)) SortIntoKinds();
-  for (const Kind& kind : kinds_) {
-    if ((kind.holders & among).none()) continue;
-    std::vector<GroupChain> groups;
-    for (const auto& [number, group] : kind.layout.groups) {
-      groups.push_back({ChainIn(kind.model, prompt, number, group.block_size), group.block_size,
-                        group.window_tokens});
-    }
-    LookUp(kind, groups, &found);
-    for (const uint32_t size : kind.layout.other_sizes) {
-      LookUp(kind, {{ChainIn(kind.model, prompt, 0, size), size, 0}}, &found);
-    }
-  }
-  return found;
-}
-
-std::string EventFeed::AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const {
-  // Engines serve an adapter under its name as the model, SGLang as BASE:ADAPTER or by a member
-  // that names it. Where nobody says that it is one, it is when events of such a replica have told
-  // of it: another model may have the name for its own.
-  if (!prompt.adapter.empty() || adapters_.empty()) return prompt.adapter;
-  const std::string& name = prompt.model;
-  const size_t colon = name.find(':');
-  for (const std::string& asked :
-       {name, colon == name.npos ? std::string() : name.substr(colon + 1), prompt.lora_path}) {
-    if (adapters_.contains({model, asked})) return asked;
-  }
-  return "";
-}
-
-const BlockChain& EventFeed::ChainIn(const std::string& model, const TokenizedPrompt& prompt,
-                                     uint32_t group, uint32_t block_size) {
-  return prompt.ChainIn(spaces_.Of({.model = model,
-                                    .adapter = AdapterOf(model, prompt),
-                                    .salt = prompt.salt,
-                                    .group = group,
-                                    .block_size = block_size}));
-}
-
-std::vector<const BlockChain*> EventFeed::ChainsOf(HolderId holder, const TokenizedPrompt& prompt) {
-  std::vector<const BlockChain*> chains;
-  const auto it = holders_.find(holder);
-  if (it == holders_.end() || !prompt.has_tokens()) return chains;
-  const std::string& model = sources_.at(it->second.source).replica.model;
-  for (const auto& [number, group] : it->second.layout.groups) {
-    chains.push_back(&ChainIn(model, prompt, number, group.block_size));
-  }
-  return chains;
-}
-
-void EventFeed::LookUp(const Kind& kind, const std::vector<GroupChain>& groups,
-                       std::vector<GroupMatch>* found) const {
-  for (const GroupMatch& match : index_.LookupGroups(groups)) {
-    if (!kind.holders.test(match.holder)) continue;
-    const auto same = kind.layout.other_sizes.empty()
-                          ? found->end()
-                          : std::find_if(found->begin(), found->end(), [&](const GroupMatch& m) {
-                              return m.holder == match.holder;
-                            });
-    if (same == found->end()) {
-      found->push_back(match);
-    } else {
-      same->any_tier_tokens = std::max(same->any_tier_tokens, match.any_tier_tokens);
-    }
-  }
-}
-
-void EventFeed::SortIntoKinds() {
-  kinds_.clear();
-  for (const auto& [holder, state] : holders_) {
-    if (state.layout.groups.empty() || Unreadable(state)) continue;
-    const std::string& model = sources_.at(state.source).replica.model;
-    auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& k) {
-      return k.model == model && k.layout == state.layout;
-    });
-    if (kind == kinds_.end()) {
-      kind = kinds_.insert(kind, {.model = model, .layout = state.layout, .holders = {}});
-    }
-    kind->holders.set(holder);
-  }
+  source.complete = false;
+  JudgeTrust(source);
 }
 
 std::string_view EventFeed::StateOf(HolderId holder) const {
@@ -353,13 +314,25 @@ std::optional<HolderId> EventFeed::HolderOf(EventSourceId source, std::optional<
 void EventFeed::Clear(HolderId holder) {
   Holder& state = holders_.at(holder);
   state.witness.Reset();
+  state.repeated.Clear();
+  state.unnamed.Clear();
   // What is told from now on is judged by itself.
   if (Unreadable(state)) kinds_stale_ = true;
   state.unplaced = 0;
   index_.ClearHolder(holder);
 }
 
-void EventFeed::SetTrusted(Source& source, bool trusted) {
+void EventFeed::Named(Source& source, Holder& holder, std::span<const EngineKey> keys) {
+  if (holder.unnamed.empty()) return;
+  holder.unnamed.Erase(keys);
+  if (holder.unnamed.empty()) JudgeTrust(source);
+}
+
+void EventFeed::JudgeTrust(Source& source) {
+  const bool trusted =
+      source.complete && std::ranges::all_of(source.spoken_for, [&](HolderId holder) {
+        return holders_.at(holder).unnamed.empty();
+      });
   if (source.trusted == trusted) return;
   source.trusted = trusted;
   metrics_.untrusted.Add(trusted ? -1 : 1);
@@ -387,7 +360,8 @@ void EventFeed::Drop(Source& source) {
     if (!state.layout.groups.empty()) state.lost_layout = std::exchange(state.layout, {});
   }
   kinds_stale_ = true;
-  SetTrusted(source, false);
+  source.complete = false;
+  JudgeTrust(source);
 }
 
 }  // namespace ember::router

@@ -16,7 +16,9 @@
 #include "router/events/event_key_spaces.h"
 #include "router/events/event_listener.h"
 #include "router/events/event_metrics.h"
+#include "router/events/repeated_blocks.h"
 #include "router/events/reply_witness.h"
+#include "router/events/unnamed_blocks.h"
 #include "router/index/prefix_index.h"
 #include "router/tokenize/tokenized_prompt.h"
 
@@ -87,7 +89,8 @@ class EventFeed final : public EventListener {
   struct Source {
     EventReplica replica;
     uint32_t rank = 0;
-    bool trusted = false;
+    bool complete = false;  // nothing was missed that it told
+    bool trusted = false;   // complete, and all blocks of its holders have names
     bool connected = false;
     std::set<HolderId> spoken_for;
     std::optional<TimePoint> warned_at;
@@ -99,6 +102,8 @@ class EventFeed final : public EventListener {
     uint32_t unplaced = 0;    // events, less those of their groups that had a place
     CacheLayout lost_layout;  // before the last loss, until it was compared with what came after
     ReplyWitness witness;
+    RepeatedBlocks repeated;  // on the device, as all that follows
+    UnnamedBlocks unnamed;
   };
   // Holders of one model and layout, which are looked up together.
   struct Kind {
@@ -110,13 +115,18 @@ class EventFeed final : public EventListener {
   // Nothing: the source is gone, or has no such rank.
   std::optional<HolderId> HolderOf(EventSourceId source, std::optional<uint32_t> rank);
   void Clear(HolderId holder);
-  void SetTrusted(Source& source, bool trusted);
+  void JudgeTrust(Source& source);
+  // These blocks of the holder's device have names now, or are gone.
+  void Named(Source& source, Holder& holder, std::span<const EngineKey> keys);
   // Whether what the holder tells is of a form that leaves its matches to chance.
   static bool Unreadable(const Holder& state);
   // Says so, if the holder's blocks have another size than before its last loss.
   void CompareSizes(Source& source, Holder& state, const KvStored& event);
   void Drop(Source& source);
   std::vector<BlockHash> NamesOf(const Source& source, HolderId holder, const KvStored& event);
+  // The holder's device turned out to have that block and all before it: what was removed of them
+  // had copies.
+  void TakeBackCopies(HolderId holder, EngineKey key);
   // Blocks that were told before, in another tier, with their tokens.
   void StoreNamed(HolderId holder, const KvStored& event);
   // Of what the prompt asks for among replicas of that base model; empty: it is the model itself.

@@ -56,6 +56,9 @@ class HeldBlocks {
   // The life has it there no longer. The node may be gone afterwards.
   void Drop(uint32_t node, LifeId life, TierBits tiers);
 
+  // The block before it in its chain; 0: none is known.
+  uint32_t ParentOf(uint32_t node) const { return nodes_.Parent(node); }
+
   LifeId BeginLife(HolderId holder, HolderKind kind);
   void EndLife(LifeId life);
 

@@ -12,6 +12,9 @@ constexpr size_t kMaxPresumed = 256;
 constexpr size_t kFetchedTogether = 16;
 
 // Zero is no name in the tables.
+// No prompt has more blocks.
+constexpr size_t kLongestChain = 1 << 17;
+
 uint64_t NameOf(EngineKey key) { return key == EngineKey{0} ? ~uint64_t{0} : uint64_t(key); }
 
 }  // namespace
@@ -64,12 +67,13 @@ HeldCount PrefixIndex::held(HolderId holder) const {
                                                          : blocks_.lives().count(h->life);
 }
 
-void PrefixIndex::Store(HolderId holder, HolderTier tier, std::optional<EngineKey> parent,
-                        std::span<const EngineKey> keys, std::span<const BlockHash> hashes) {
+size_t PrefixIndex::Store(HolderId holder, HolderTier tier, std::optional<EngineKey> parent,
+                          std::span<const EngineKey> keys, std::span<const BlockHash> hashes) {
   Holder* h = Writable(holder);
-  if (h == nullptr) return;
+  if (h == nullptr) return 0;
   DropSettled(*h);
   const size_t count = std::min(keys.size(), hashes.size());
+  size_t again = 0;
   blocks_.BeginWrite(count);
   uint32_t previous = parent ? blocks_.names().Find(h->life, NameOf(*parent)) : 0;
   for (size_t i = 0; i < count; ++i) {
@@ -78,20 +82,24 @@ void PrefixIndex::Store(HolderId holder, HolderTier tier, std::optional<EngineKe
       for (size_t k = i; k < to; ++k) blocks_.FetchLine(hashes[k]);
       for (size_t k = i; k < to; ++k) blocks_.names().FetchLine(NameOf(keys[k]));
     }
-    if (!StoreOne(h->life, BitOf(tier), keys[i], hashes[i], &previous)) {
+    if (!StoreOne(h->life, BitOf(tier), keys[i], hashes[i], &previous, &again)) {
       refusals_ += count - i;
-      return;
+      break;
     }
   }
+  return again;
 }
 
 bool PrefixIndex::StoreOne(LifeId life, TierBits tier, EngineKey key, const BlockHash& hash,
-                           uint32_t* previous) {
+                           uint32_t* previous, size_t* again) {
   const uint64_t name = NameOf(key);
   EngineNames& names = blocks_.names();
   const uint32_t node = blocks_.FindOrMake(hash, *previous);
   if (node == 0) return false;
   const EngineNames::Named before = names.Locate(life, name);
+  if (before.node == node && (blocks_.sets().TiersOf(blocks_.SetOf(node), life) & tier) != 0) {
+    ++*again;
+  }
   if (!blocks_.Add(node, life, tier)) return false;
   *previous = node;
   if (before.node == node) return true;
@@ -128,6 +136,25 @@ std::optional<BlockHash> PrefixIndex::HashOf(HolderId holder, EngineKey key) con
   const uint32_t node = blocks_.names().Find(h->life, NameOf(key));
   if (node == 0) return std::nullopt;
   return blocks_.HashOf(node);
+}
+
+std::vector<BlockHash> PrefixIndex::MissingBefore(HolderId holder, HolderTier tier,
+                                                  EngineKey key) const {
+  std::vector<BlockHash> missing;
+  const Holder* h = Find(holder);
+  if (h == nullptr || h->life == HolderLives::kNoLife) return missing;
+  uint32_t node = blocks_.names().Find(h->life, NameOf(key));
+  uint32_t having = 0;  // a set that the holder is in: most blocks of a chain have the same
+  for (size_t steps = 0; steps < kLongestChain && node != 0; ++steps) {
+    node = blocks_.ParentOf(node);
+    if (node == 0 || blocks_.SetOf(node) == having) continue;
+    if ((blocks_.sets().TiersOf(blocks_.SetOf(node), h->life) & BitOf(tier)) != 0) {
+      having = blocks_.SetOf(node);
+    } else {
+      missing.push_back(blocks_.HashOf(node));
+    }
+  }
+  return missing;
 }
 
 void PrefixIndex::StoreBlock(HolderId holder, HolderTier tier, const BlockHash& hash) {

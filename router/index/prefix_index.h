@@ -50,13 +50,17 @@ class PrefixIndex {
   // ---- Engines' cache events. Idempotent; a holder's events count in the order of the calls.
   // The holder has `hashes[i]` in `tier` and calls it `keys[i]`; consecutive blocks of one chain
   // that goes on after the block `parent` (nothing: from the chain's start). A key names one block
-  // of a holder: told of another hash, it is no longer that of the first.
-  void Store(HolderId holder, HolderTier tier, std::optional<EngineKey> parent,
-             std::span<const EngineKey> keys, std::span<const BlockHash> hashes);
+  // of a holder: told of another hash, it is no longer that of the first. Says how many of them it
+  // had there by that key already.
+  size_t Store(HolderId holder, HolderTier tier, std::optional<EngineKey> parent,
+               std::span<const EngineKey> keys, std::span<const BlockHash> hashes);
   // The holder has them in that tier no longer. Unknown keys are ignored.
   void Remove(HolderId holder, HolderTier tier, std::span<const EngineKey> keys);
   // What the holder calls by that key, while it holds it in any tier.
   std::optional<BlockHash> HashOf(HolderId holder, EngineKey key) const;
+  // Blocks before that one in its chain that the holder, which has it, has not in that tier: the
+  // last one first, as far as the chain is known.
+  std::vector<BlockHash> MissingBefore(HolderId holder, HolderTier tier, EngineKey key) const;
 
   // ---- Stores' feeds. A store node holds segments, named by the hash of their last block.
   void StoreBlock(HolderId holder, HolderTier tier, const BlockHash& hash);
@@ -116,7 +120,7 @@ class PrefixIndex {
   void DropChain(LifeId life, TierBits tiers, const BlockChain& chain, size_t from);
   void DropSettled(Holder& holder);
   bool StoreOne(LifeId life, TierBits tier, EngineKey key, const BlockHash& hash,
-                uint32_t* previous);
+                uint32_t* previous, size_t* again);
 
   const bool presume_stored_;
   HeldBlocks blocks_;

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -258,6 +259,27 @@ TEST(PrefixIndex, UnderACapItNeverClaimsMoreThanTheOracleAndItsCountsStayTrue) {
   EXPECT_GT(index.evictions(), 0u);
   for (uint32_t r = 0; r < 4; ++r) index.ClearHolder(static_cast<HolderId>(r));
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(index.blocks_held(static_cast<HolderId>(r)), 0u);
+}
+
+TEST(PrefixIndex, StoringAgainIsCountedAndHolesAreFound) {
+  PrefixIndex index(kRoomyIndex);
+  AddReplicas(index, 2);
+  const BlockChain chain = NumberedChain(1, 6);
+  const std::vector<EngineKey> keys = KeysOf(chain);
+  const auto store = [&](HolderId holder, HolderTier tier) {
+    return index.Store(holder, tier, std::nullopt, keys, chain);
+  };
+  EXPECT_EQ(store(0, HolderTier::kDevice), 0u);
+  EXPECT_EQ(store(1, HolderTier::kDevice), 0u) << "another's";
+  EXPECT_EQ(store(0, HolderTier::kHost), 0u) << "another tier";
+  EXPECT_EQ(store(0, HolderTier::kDevice), 6u);
+  index.Remove(0, HolderTier::kDevice, std::array{keys[1], keys[3], keys[5]});
+  EXPECT_EQ(index.MissingBefore(0, HolderTier::kDevice, keys[4]),
+            (std::vector{chain[3], chain[1]}));
+  EXPECT_TRUE(index.MissingBefore(0, HolderTier::kHost, keys[4]).empty());
+  EXPECT_TRUE(index.MissingBefore(1, HolderTier::kDevice, keys[4]).empty());
+  EXPECT_TRUE(index.MissingBefore(0, HolderTier::kDevice, EngineKey{1}).empty());
+  EXPECT_EQ(store(0, HolderTier::kDevice), 3u);
 }
 
 }  // namespace

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <utility>
+
+#include "router/events/event_feed.h"
+
+namespace ember::router {
+
+std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt, const Holders& among) {
+  std::vector<GroupMatch> found;
+  if (!prompt.has_tokens()) return found;
+  if (std::exchange(kinds_stale_, false)) SortIntoKinds();
+  for (const Kind& kind : kinds_) {
+    if ((kind.holders & among).none()) continue;
+    std::vector<GroupChain> groups;
+    for (const auto& [number, group] : kind.layout.groups) {
+      groups.push_back({ChainIn(kind.model, prompt, number, group.block_size), group.block_size,
+                        group.window_tokens});
+    }
+    LookUp(kind, groups, &found);
+    for (const uint32_t size : kind.layout.other_sizes) {
+      LookUp(kind, {{ChainIn(kind.model, prompt, 0, size), size, 0}}, &found);
+    }
+  }
+  return found;
+}
+
+std::string EventFeed::AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const {
+  // Engines serve an adapter under its name as the model, SGLang as BASE:ADAPTER or by a member
+  // that names it. Where nobody says that it is one, it is when events of such a replica have told
+  // of it: another model may have the name for its own.
+  if (!prompt.adapter.empty() || adapters_.empty()) return prompt.adapter;
+  const std::string& name = prompt.model;
+  const size_t colon = name.find(':');
+  for (const std::string& asked :
+       {name, colon == name.npos ? std::string() : name.substr(colon + 1), prompt.lora_path}) {
+    if (adapters_.contains({model, asked})) return asked;
+  }
+  return "";
+}
+
+const BlockChain& EventFeed::ChainIn(const std::string& model, const TokenizedPrompt& prompt,
+                                     uint32_t group, uint32_t block_size) {
+  return prompt.ChainIn(spaces_.Of({.model = model,
+                                    .adapter = AdapterOf(model, prompt),
+                                    .salt = prompt.salt,
+                                    .group = group,
+                                    .block_size = block_size}));
+}
+
+std::vector<const BlockChain*> EventFeed::ChainsOf(HolderId holder, const TokenizedPrompt& prompt) {
+  std::vector<const BlockChain*> chains;
+  const auto it = holders_.find(holder);
+  if (it == holders_.end() || !prompt.has_tokens()) return chains;
+  const std::string& model = sources_.at(it->second.source).replica.model;
+  for (const auto& [number, group] : it->second.layout.groups) {
+    chains.push_back(&ChainIn(model, prompt, number, group.block_size));
+  }
+  return chains;
+}
+
+void EventFeed::LookUp(const Kind& kind, const std::vector<GroupChain>& groups,
+                       std::vector<GroupMatch>* found) const {
+  for (const GroupMatch& match : index_.LookupGroups(groups)) {
+    if (!kind.holders.test(match.holder)) continue;
+    const auto same = kind.layout.other_sizes.empty()
+                          ? found->end()
+                          : std::find_if(found->begin(), found->end(), [&](const GroupMatch& m) {
+                              return m.holder == match.holder;
+                            });
+    if (same == found->end()) {
+      found->push_back(match);
+    } else {
+      same->any_tier_tokens = std::max(same->any_tier_tokens, match.any_tier_tokens);
+    }
+  }
+}
+
+void EventFeed::SortIntoKinds() {
+  kinds_.clear();
+  for (const auto& [holder, state] : holders_) {
+    if (state.layout.groups.empty() || Unreadable(state)) continue;
+    const std::string& model = sources_.at(state.source).replica.model;
+    auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& k) {
+      return k.model == model && k.layout == state.layout;
+    });
+    if (kind == kinds_.end()) {
+      kind = kinds_.insert(kind, {.model = model, .layout = state.layout, .holders = {}});
+    }
+    kind->holders.set(holder);
+  }
+}
+
+}  // namespace ember::router

@@ -1,0 +1,28 @@
+#include "router/events/unnamed_blocks.h"
+
+namespace ember::router {
+namespace {
+
+constexpr size_t kMaxUnnamed = 16'384;
+
+}  // namespace
+
+void UnnamedBlocks::Add(std::span<const EngineKey> keys) {
+  if (too_many_) return;
+  keys_.insert(keys.begin(), keys.end());
+  if (keys_.size() <= kMaxUnnamed) return;
+  keys_.clear();
+  too_many_ = true;
+}
+
+void UnnamedBlocks::Erase(std::span<const EngineKey> keys) {
+  if (keys_.empty()) return;
+  for (const EngineKey key : keys) keys_.erase(key);
+}
+
+void UnnamedBlocks::Clear() {
+  keys_.clear();
+  too_many_ = false;
+}
+
+}  // namespace ember::router
