@@ -15,9 +15,9 @@ std::optional<OpenAiError> Router::CheckSuspicion(const http::Request& request, 
   routing->digest = PromptCache::DigestOf(request.path, request.body);
   const int breaks = suspects_.Breaks(*routing->digest, now);
   if (breaks >= SuspectList::kSuspect) routing->may_break = 1;
-  if (breaks < SuspectList::kGuilty) return {};
-  const double left_s = ToMilliseconds(suspects_.TimeLeft(*routing->digest, now)) / 1000;
-  routing->retry_after_s = static_cast<int>(std::ceil(left_s));
+  const Duration refused = suspects_.RefusedFor(*routing->digest, now);
+  if (refused == Duration::zero()) return {};
+  routing->retry_after_s = static_cast<int>(std::ceil(ToMilliseconds(refused) / 1000));
   return OpenAiError::ForHttpStatus(
       502,
       "this request broke " + std::to_string(breaks) + " replicas and is left alone for a while",

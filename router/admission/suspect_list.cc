@@ -6,6 +6,12 @@ namespace {
 constexpr size_t kMaxSuspects = 4096;
 constexpr size_t kMaxReplicasOfEach = 64;
 
+Duration HoldAfter(int breaks) {
+  Duration hold = SuspectList::kFirstHold;
+  while (breaks-- > SuspectList::kGuilty && hold < SuspectList::kLongestHold) hold *= 2;
+  return hold;
+}
+
 }  // namespace
 
 bool SuspectList::Empty(TimePoint now) {
@@ -25,8 +31,10 @@ bool SuspectList::OnFailure(Failure failure, const Checksum& digest, uint32_t re
   if (known != entry.at.end() && sent < known->second) return false;
   const bool elsewhere = entry.at.size() > (known == entry.at.end() ? 0 : 1);
   if (entry.at.size() < kMaxReplicasOfEach) entry.at[replica] = now;
-  if (failure == Failure::kBroke) ++entry.breaks;
   entry.last = now;
+  if (failure == Failure::kBroke && ++entry.breaks >= kGuilty) {
+    entry.held_until = now + HoldAfter(entry.breaks);
+  }
   return !elsewhere;
 }
 
@@ -41,9 +49,12 @@ std::optional<uint32_t> SuspectList::FailedAt(const Checksum& digest, TimePoint 
   return entry->at.begin()->first;
 }
 
-Duration SuspectList::TimeLeft(const Checksum& digest, TimePoint now) {
-  const Entry* entry = Find(digest, now);
-  return entry == nullptr ? Duration::zero() : entry->last + kMemory - now;
+Duration SuspectList::RefusedFor(const Checksum& digest, TimePoint now) {
+  Entry* entry = Find(digest, now);
+  if (entry == nullptr || entry->breaks < kGuilty) return Duration::zero();
+  if (now < entry->held_until) return entry->held_until - now;
+  entry->held_until = now + kFirstHold;
+  return Duration::zero();
 }
 
 int SuspectList::Breaks(const Checksum& digest, TimePoint now) {

@@ -4,6 +4,7 @@
 // Bounded; forgotten after a while, and as soon as it is served. One thread.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -16,9 +17,10 @@ class SuspectList {
  public:
   // Broke this many within kMemory: it is tried once more and not again elsewhere.
   static constexpr int kSuspect = 2;
-  // It is not tried at all for a while.
+  // It is not tried at all for a hold, and then at one replica; each that it breaks doubles it.
   static constexpr int kGuilty = 3;
-  static constexpr Duration kMemory = seconds(30);
+  static constexpr Duration kFirstHold = seconds(10), kLongestHold = seconds(160);
+  static constexpr Duration kMemory = seconds(30);  // after its last failure, or its hold
   enum class Failure : uint8_t { kBroke, kServerError };
 
   // Nothing is known of any request.
@@ -34,16 +36,18 @@ class SuspectList {
   std::optional<uint32_t> FailedAt(const Checksum& digest, TimePoint now);
   // Replicas that it broke lately.
   int Breaks(const Checksum& digest, TimePoint now);
-  // Until it is forgotten; zero: nothing is known of it.
-  Duration TimeLeft(const Checksum& digest, TimePoint now);
+  // So long it is not tried; zero: it is now, and if it is guilty by nobody else meanwhile.
+  Duration RefusedFor(const Checksum& digest, TimePoint now);
 
  private:
   struct Entry {
     int breaks = 0;
-    TimePoint last;
+    TimePoint last, held_until;
     std::map<uint32_t, TimePoint> at;  // replicas, and when last
   };
-  static bool IsOver(const Entry& entry, TimePoint now) { return entry.last + kMemory <= now; }
+  static bool IsOver(const Entry& entry, TimePoint now) {
+    return std::max(entry.last, entry.held_until) + kMemory <= now;
+  }
   // Null: nothing is known, or it was long ago.
   Entry* Find(const Checksum& digest, TimePoint now);
   DigestLru<Entry> entries_;

@@ -18,8 +18,7 @@ TEST(SuspectList, CountsForgetsAndAcquits) {
   list.OnFailure(Failure::kBroke, Digest(2), 1, At(0), At(10));
   EXPECT_EQ(list.Breaks(Digest(1), At(20)), 2);
   EXPECT_EQ(list.Breaks(Digest(3), At(20)), 0);
-  EXPECT_EQ(list.TimeLeft(Digest(1), At(20)), SuspectList::kMemory - milliseconds(10));
-  EXPECT_EQ(list.TimeLeft(Digest(3), At(20)), Duration::zero());
+  EXPECT_EQ(list.RefusedFor(Digest(1), At(20)), Duration::zero());
   list.OnServed(Digest(2));
   EXPECT_EQ(list.Breaks(Digest(2), At(20)), 0);
   const TimePoint later = At(10) + SuspectList::kMemory;
@@ -28,6 +27,30 @@ TEST(SuspectList, CountsForgetsAndAcquits) {
   list.OnFailure(Failure::kBroke, Digest(1), 0, later, later);
   EXPECT_EQ(list.Breaks(Digest(1), later), 1) << "the old ones don't count any more";
   EXPECT_FALSE(list.Empty(later));
+}
+
+// A harmless one that stood beside it is served soon, and a guilty one breaks ever fewer.
+TEST(SuspectList, AGuiltyOneIsTriedOnceAfterItsHoldWhichDoublesWithEachBreak) {
+  SuspectList list;
+  TimePoint now = At(0);
+  for (uint32_t i = 0; i < 3; ++i) list.OnFailure(Failure::kBroke, Digest(1), i, now, now);
+  Duration hold = seconds(10);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(list.RefusedFor(Digest(1), now + milliseconds(1)), hold - milliseconds(1)) << i;
+    now += hold;
+    EXPECT_EQ(list.RefusedFor(Digest(1), now), Duration::zero()) << i;
+    EXPECT_GE(list.Breaks(Digest(1), now), SuspectList::kSuspect) << "at one replica";
+    EXPECT_GT(list.RefusedFor(Digest(1), now), Duration::zero()) << "by one at a time";
+    list.OnFailure(Failure::kBroke, Digest(1), 0, now, now + milliseconds(5));
+    now += milliseconds(5);
+    hold = std::min<Duration>(2 * hold, SuspectList::kLongestHold);
+  }
+  list.OnServed(Digest(1));
+  EXPECT_EQ(list.RefusedFor(Digest(1), now), Duration::zero());
+  EXPECT_EQ(list.RefusedFor(Digest(1), now), Duration::zero());
+  for (uint32_t i = 0; i < 3; ++i) list.OnFailure(Failure::kBroke, Digest(2), i, now, now);
+  now += SuspectList::kFirstHold + SuspectList::kMemory;
+  EXPECT_EQ(list.Breaks(Digest(2), now), 0) << "nobody asked for it again";
 }
 
 TEST(SuspectList, OneDeathThatCutsManyCountsOnce) {
