@@ -25,17 +25,18 @@ std::vector<GroupMatch> EventFeed::Match(const TokenizedPrompt& prompt, const Ho
 }
 
 std::string EventFeed::AdapterOf(const std::string& model, const TokenizedPrompt& prompt) const {
+  if (prompt.adapter_known || !prompt.adapter.empty()) return prompt.adapter;
   // Engines serve an adapter under its name as the model, SGLang as BASE:ADAPTER or by a member
   // that names it. Where nobody says that it is one, it is when events of such a replica have told
   // of it: another model may have the name for its own.
-  if (!prompt.adapter.empty() || adapters_.empty()) return prompt.adapter;
   const std::string& name = prompt.model;
   const size_t colon = name.find(':');
-  for (const std::string& asked :
-       {name, colon == name.npos ? std::string() : name.substr(colon + 1), prompt.lora_path}) {
+  const std::string after = colon == name.npos ? std::string() : name.substr(colon + 1);
+  for (const std::string& asked : {name, after, prompt.lora_path}) {
     if (adapters_.contains({model, asked})) return asked;
   }
-  return "";
+  // One that was never told of has nothing yet: it is not the base model's.
+  return !after.empty() && name.substr(0, colon) == model ? after : prompt.lora_path;
 }
 
 const BlockChain& EventFeed::ChainIn(const std::string& model, const TokenizedPrompt& prompt,

@@ -34,7 +34,9 @@ std::optional<ModelList> ReadEngineModels(std::string_view text) {
     if (list.models.size() == kMaxModels) break;
     const std::string_view name = TextOf(model, "id"), parent = TextOf(model, "parent");
     if (name.empty() || name.size() > kMaxName || parent.size() > kMaxName) continue;
-    if (AnswersToAnyName(TextOf(model, "owned_by"))) list.more = TakesMore::kUnlisted;
+    const std::string_view owner = TextOf(model, "owned_by");
+    if (AnswersToAnyName(owner)) list.more = TakesMore::kUnlisted;
+    if (owner == "sglang") list.adapters_by_colon = true;
     std::string card = simdjson::minify(model);
     if (card.size() > kMaxCard) card.clear();
     list.models.push_back({.name = std::string(name),

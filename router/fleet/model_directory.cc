@@ -10,6 +10,12 @@ namespace {
 constexpr Duration kRemembered = seconds(300);
 constexpr size_t kMaxRemembered = 4096;
 
+// "" when there is no colon, or nothing after it.
+std::string_view AfterColon(std::string_view model) {
+  const size_t colon = model.find(':');
+  return colon == model.npos ? std::string_view() : model.substr(colon + 1);
+}
+
 }  // namespace
 
 void ModelDirectory::Set(std::span<const ReplicaNumber> members, ModelList list) {
@@ -21,6 +27,7 @@ void ModelDirectory::Set(std::span<const ReplicaNumber> members, ModelList list)
   if (list.more == TakesMore::kNotAsked) {
     (list.models.empty() ? not_asked_ : adapters_not_asked_) |= bits;
   }
+  if (list.adapters_by_colon) by_colon_ |= bits;
   for (ServedModel& model : list.models) {
     Entry& entry = entries_[model.name];
     entry.members |= bits;
@@ -51,7 +58,9 @@ void ModelDirectory::Forget(std::span<const ReplicaNumber> members,
   MemberSet others;
   others.set();
   for (const ReplicaNumber n : members) others.reset(n);
-  for (MemberSet* set : {&unlisted_, &anything_, &not_asked_, &adapters_not_asked_}) *set &= others;
+  for (MemberSet* set : {&unlisted_, &anything_, &not_asked_, &adapters_not_asked_, &by_colon_}) {
+    *set &= others;
+  }
   for (const ServedModel& model : known->second.models) {
     const auto entry = entries_.find(model.name);
     if (entry == entries_.end()) continue;
@@ -67,15 +76,20 @@ MemberSet ModelDirectory::TakersOf(std::string_view model, const MemberSet& usab
   if (model.empty()) return MemberSet().set();
   const auto entry = entries_.find(model);
   const bool listed = entry != entries_.end();
-  MemberSet takers = anything_ | (listed ? entry->second.members : unlisted_);
+  MemberSet takers = anything_ | (listed ? entry->second.members : unlisted_ | ByColon(model));
   if ((takers & usable).none()) takers |= listed ? not_asked_ : not_asked_ | adapters_not_asked_;
   return takers;
+}
+
+MemberSet ModelDirectory::ByColon(std::string_view model) const {
+  const auto base = entries_.find(BaseOf(model));
+  return base == entries_.end() ? MemberSet() : base->second.members & by_colon_;
 }
 
 bool ModelDirectory::MayTake(ReplicaNumber member, std::string_view model) const {
   if (model.empty() || (unlisted_ | anything_ | not_asked_).test(member)) return true;
   const auto entry = entries_.find(model);
-  return entry == entries_.end() ? adapters_not_asked_.test(member)
+  return entry == entries_.end() ? (adapters_not_asked_ | ByColon(model)).test(member)
                                  : entry->second.members.test(member);
 }
 
@@ -89,17 +103,39 @@ bool ModelDirectory::Overlap(ReplicaNumber one, ReplicaNumber other) const {
 
 std::string_view ModelDirectory::BaseOf(std::string_view model) const {
   const auto entry = entries_.find(model);
-  return entry == entries_.end() ? std::string_view() : entry->second.base;
+  if (entry != entries_.end()) return entry->second.base;
+  const std::string_view adapter = AfterColon(model);
+  if (adapter.empty()) return {};
+  const std::string_view base = model.substr(0, model.size() - adapter.size() - 1);
+  const auto named = entries_.find(base);
+  if (named == entries_.end() || !named->second.base.empty()) return {};
+  const auto listed = entries_.find(adapter);
+  const bool known = listed != entries_.end() && listed->second.base == base;
+  // One that was not asked yet may turn out to be SGLang.
+  return known || (named->second.members & (by_colon_ | adapters_not_asked_)).any()
+             ? std::string_view(named->first)
+             : std::string_view();
 }
 
-std::string_view ModelDirectory::AdapterOf(std::string_view model,
-                                           std::string_view lora_path) const {
-  if (!BaseOf(model).empty()) return model;
-  const size_t colon = std::min(model.find(':'), model.size());
-  const std::string_view named = model.substr(std::min(colon + 1, model.size()));
-  const std::string_view base = BaseOf(named);
-  if (!base.empty() && base == model.substr(0, colon)) return named;
-  return BaseOf(lora_path).empty() ? std::string_view() : lora_path;
+std::optional<std::string_view> ModelDirectory::AdapterOf(std::string_view model,
+                                                          std::string_view lora_path) const {
+  const auto entry = entries_.find(model);
+  if (entry != entries_.end()) {
+    const bool adapter = !entry->second.base.empty() && (entry->second.members & ~by_colon_).any();
+    return adapter ? model : lora_path;
+  }
+  const std::string_view after = AfterColon(model);
+  if (!BaseOf(model).empty()) return after;
+  const MemberSet others = anything_ | not_asked_ | adapters_not_asked_;
+  // They answer to any name with their only model.
+  const bool all_unlisted = unlisted_.any() && others.none();
+  const bool all_by_colon = all_unlisted && (unlisted_ & ~by_colon_).none();
+  if (all_by_colon && !after.empty()) return after;
+  if (!lora_path.empty() || model.empty()) return lora_path;
+  if (all_unlisted && (after.empty() || (unlisted_ & by_colon_).none())) return std::string_view();
+  // Of names that nobody lists these know adapters only.
+  const bool all_adapters = unlisted_.none() && others.any() && others == adapters_not_asked_;
+  return all_adapters ? std::optional(model) : std::nullopt;
 }
 
 const ModelList& ModelDirectory::ListOf(ReplicaNumber first) const {

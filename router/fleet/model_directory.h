@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ enum class TakesMore : uint8_t {
 struct ModelList {
   std::vector<ServedModel> models{};
   TakesMore more = TakesMore::kAnything;
+  // SGLang: a request asks for an adapter by the model BASE:ADAPTER; a name alone, though it is
+  // listed as an adapter's, is the base model's.
+  bool adapters_by_colon = false;
 };
 
 class ModelDirectory {
@@ -59,11 +63,14 @@ class ModelDirectory {
   bool ListedLately(std::string_view model, TimePoint now) const;
   bool any_not_asked() const { return not_asked_.any(); }
   bool empty() const { return entries_.empty(); }
-  // The model that `model` is an adapter of; "": of none that is known.
+  // The model that `model` is an adapter of, listed as one or named BASE:ADAPTER; "": of none that
+  // is known.
   std::string_view BaseOf(std::string_view model) const;
-  // The adapter that a request asks for: by its model, or as SGLang has it, by a model BASE:ADAPTER
-  // or a member `lora_path` (empty: it has none). "": none that is known. A view of an argument.
-  std::string_view AdapterOf(std::string_view model, std::string_view lora_path) const;
+  // The adapter that a request asks for, whether or not it is listed; "": the base model is asked
+  // for; nothing: nobody here knows. `lora_path`: SGLang's member of that name; "": there is none.
+  // A view of an argument.
+  std::optional<std::string_view> AdapterOf(std::string_view model,
+                                            std::string_view lora_path) const;
   // By name.
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
   // Of the replica whose first member that is; without `json`.
@@ -74,12 +81,15 @@ class ModelDirectory {
     std::string model;
     TimePoint at;
   };
+  // Who takes a model that nobody lists as BASE:ADAPTER.
+  MemberSet ByColon(std::string_view model) const;
   // What is known of them. `departed`: the names that nobody lists any more go there.
   void Forget(std::span<const ReplicaNumber> members, std::vector<std::string>* departed);
 
   std::map<std::string, Entry, std::less<>> entries_;
   std::map<ReplicaNumber, ModelList> lists_;  // by the replica's first member
   MemberSet unlisted_, anything_, not_asked_, adapters_not_asked_;
+  MemberSet by_colon_;             // whose adapters are asked for so
   std::deque<Departed> departed_;  // oldest first; bounded
 };
 

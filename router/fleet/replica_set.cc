@@ -21,6 +21,7 @@ ModelList DeclaredModels(const ReplicaConfig& config) {
 // What it declares, as the engine lists it, and the adapters that the engine lists.
 ModelList WithAdapters(const ReplicaConfig& config, ModelList told) {
   ModelList list = DeclaredModels(config);
+  list.adapters_by_colon = told.adapters_by_colon;
   for (ServedModel& model : told.models) {
     const auto declared = std::find_if(list.models.begin(), list.models.end(),
                                        [&](const ServedModel& d) { return d.name == model.name; });
@@ -34,7 +35,7 @@ ModelList WithAdapters(const ReplicaConfig& config, ModelList told) {
 }
 
 bool SameModels(const ModelList& one, const ModelList& other) {
-  return one.more == other.more &&
+  return one.more == other.more && one.adapters_by_colon == other.adapters_by_colon &&
          std::equal(one.models.begin(), one.models.end(), other.models.begin(), other.models.end(),
                     [](const ServedModel& a, const ServedModel& b) {
                       return a.name == b.name && a.base == b.base;

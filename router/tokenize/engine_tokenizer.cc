@@ -70,7 +70,8 @@ asio::awaitable<Result<TokenizedPrompt>> EngineTokenizer::Ask(std::string_view p
     asked = best;
     auto answer = co_await agents_.Tokenize(best->number, path, body, deadline - Now());
     if (answer.ok()) {
-      if (!replicas_.models().BaseOf(model).empty()) answer->adapter = model;
+      answer->lora_path = LoraPathOfJson(body);
+      answer->SetAdapter(replicas_.models().AdapterOf(model, answer->lora_path));
       // Agents name blocks of their base model.
       if (!answer->adapter.empty() && !answer->has_tokens()) {
         co_return InvalidError("an adapter's prompt, without its tokens");

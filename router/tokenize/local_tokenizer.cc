@@ -23,7 +23,7 @@ struct LocalTokenizer::Work {
   PromptApi api = PromptApi::kChat;
   bool any = false;  // whether or not the model is trusted
   PromptOutline outline;
-  std::string adapter;  // that the outline asks for; empty: none
+  std::optional<std::string> adapter;  // that the outline asks for; as AdapterOf has it
   const LoadedModel* model = nullptr;
   std::shared_ptr<const ModelTokenizer> tokenizer;
   std::shared_ptr<const RenderedPrompt> rendered;  // null for a completion
@@ -46,7 +46,7 @@ SharedPrompt LocalTokenizer::Work::Finish() {
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = TokenSource::kLocal;
   prompt->model = std::move(outline.model);
-  prompt->adapter = std::move(adapter);
+  prompt->SetAdapter(adapter);
   prompt->lora_path = std::move(outline.lora_path);
   prompt->salt = std::move(outline.salt);
   prompt->prompt_logprobs = outline.prompt_logprobs;
@@ -135,7 +135,8 @@ asio::awaitable<PromptReason> LocalTokenizer::Understand(std::string_view body, 
     std::string_view base;
     if (directory_ != nullptr) {
       work->adapter = directory_->AdapterOf(work->outline.model, work->outline.lora_path);
-      base = directory_->BaseOf(work->adapter);
+      base = directory_->BaseOf(work->outline.model);
+      if (base.empty()) base = directory_->BaseOf(work->adapter.value_or(""));
     }
     const LoadedModel* model = models_.Find(work->outline.model, base);
     if (model == nullptr) co_return PromptReason::kNoTokenizer;

@@ -73,7 +73,7 @@ bool PromptTokenizer::EventsArePublished() const {
 }
 
 void PromptTokenizer::NameAdapter(TokenizedPrompt* prompt) const {
-  prompt->adapter = replicas_.models().AdapterOf(prompt->model, prompt->lora_path);
+  prompt->SetAdapter(replicas_.models().AdapterOf(prompt->model, prompt->lora_path));
 }
 
 asio::awaitable<SharedPrompt> PromptTokenizer::ReadText(PromptApi api, std::string_view body) {

@@ -32,6 +32,16 @@ bool IsOfModel(std::string_view head) {
   return head.find("; name=\"model\"") != head.npos || head.find(";name=\"model\"") != head.npos;
 }
 
+std::string NameOfJson(std::string_view body, std::string_view member) {
+  std::string name, unescaped;
+  JsonCursor json(body);
+  json.Object([&](std::string_view raw) {
+    if (MeaningOfName(raw, &unescaped) != member) return json.SkipValue();
+    return TakeModel(&json, &name);
+  });
+  return name;
+}
+
 }  // namespace
 
 bool TakeModel(JsonCursor* json, std::string* model) {
@@ -46,15 +56,9 @@ bool TakeModel(JsonCursor* json, std::string* model) {
   return true;
 }
 
-std::string ModelOfJson(std::string_view body) {
-  std::string model, unescaped;
-  JsonCursor json(body);
-  json.Object([&](std::string_view raw) {
-    if (MeaningOfName(raw, &unescaped) != "model") return json.SkipValue();
-    return TakeModel(&json, &model);
-  });
-  return model;
-}
+std::string ModelOfJson(std::string_view body) { return NameOfJson(body, "model"); }
+
+std::string LoraPathOfJson(std::string_view body) { return NameOfJson(body, "lora_path"); }
 
 std::string ModelOfForm(std::string_view content_type, std::string_view body) {
   const std::string_view boundary = BoundaryOf(content_type);

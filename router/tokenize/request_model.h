@@ -14,6 +14,8 @@ bool TakeModel(JsonCursor* json, std::string* model);
 
 // Of a JSON object; "" when it names none. Of several names the last, as engines have it.
 std::string ModelOfJson(std::string_view body);
+// Likewise SGLang's name of an adapter.
+std::string LoraPathOfJson(std::string_view body);
 
 // Of a form (multipart/form-data, as audio is sent); "" when the content type is another one, or
 // none of its first parts is the model's.

@@ -7,7 +7,9 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,7 +30,8 @@ struct TokenizedPrompt {
   uint32_t token_count = 0;
   TokenSource source = TokenSource::kAgent;
   std::string model{};           // as the request names it; empty: it names none
-  std::string adapter{};         // that it asks for, when that is known to be one
+  std::string adapter{};         // that it asks for; empty: none that is known
+  bool adapter_known = false;    // so that an empty one is none
   std::string lora_path{};       // SGLang's way to ask for one
   std::string salt{};            // cache_salt
   bool prompt_logprobs = false;  // are asked for, so that the engine computes all of it
@@ -41,6 +44,11 @@ struct TokenizedPrompt {
   // What ChainIn has computed.
   mutable std::list<std::pair<KeySpace, std::vector<BlockHash>>> chains{};
 
+  // As ModelDirectory::AdapterOf has it.
+  void SetAdapter(std::optional<std::string_view> asked) {
+    adapter = asked.value_or("");
+    adapter_known = asked.has_value();
+  }
   bool has_tokens() const { return prefix != nullptr || !tokens.empty(); }
   // A copy of all of them; the common way is ChainIn.
   std::vector<TokenId> AllTokens() const;

@@ -119,16 +119,63 @@ TEST_F(Directory, KnowsAdaptersAndWhatEnginesSayOfThem) {
   EXPECT_EQ(adapter("m:law"), "law") << "SGLang's form";
   EXPECT_EQ(adapter("m", "law"), "law");
   EXPECT_EQ(adapter("m"), "");
-  for (const char* none : {"other:law", "m:", ":art", ":law", ":", "", "m:art", "law:m"}) {
-    EXPECT_EQ(adapter(none), "") << none;
+  EXPECT_EQ(adapter("m", "art"), "art") << "whether or not anybody has it";
+  EXPECT_EQ(adapter(""), "");
+  EXPECT_EQ(adapter("", "art"), "art");
+  for (const char* unknown : {"other:law", "m:", ":art", ":law", ":", "m:art", "law:m", "x"}) {
+    EXPECT_EQ(adapter(unknown), std::nullopt) << unknown;
   }
-  EXPECT_EQ(adapter("m", "art"), "") << "nobody says that it is one";
   EXPECT_EQ(directory.entries().find("m")->second.json, "{1}");
   EXPECT_TRUE(directory.Overlap(0, 1));
   Set(1, Listing({"other"}));
   EXPECT_FALSE(directory.Overlap(0, 1));
   Set(1, {});
   EXPECT_TRUE(directory.Overlap(0, 1));
+}
+
+// SGLang lists adapters, and takes only BASE:ADAPTER or `lora_path` for one.
+TEST_F(Directory, SglangsAdaptersAreAskedForByColon) {
+  const ModelList sglang{.models = {{.name = "m"}, {.name = "law", .base = "m"}},
+                         .more = TakesMore::kUnlisted,
+                         .adapters_by_colon = true};
+  Set(0, sglang);
+  EXPECT_EQ(directory.AdapterOf("law", ""), "") << "it answers with the base model";
+  EXPECT_EQ(directory.BaseOf("law"), "m");
+  EXPECT_EQ(directory.AdapterOf("law", "art"), "art");
+  EXPECT_EQ(directory.AdapterOf("anything", ""), "");
+  EXPECT_EQ(directory.AdapterOf("m:law", "art"), "law");
+  EXPECT_EQ(directory.AdapterOf("m:art", ""), "art") << "whether or not it has it";
+  EXPECT_EQ(directory.BaseOf("m:art"), "m");
+  EXPECT_EQ(directory.AdapterOf("other:art", ""), "art") << "it looks at no base";
+  EXPECT_EQ(directory.AdapterOf("m:", ""), "");
+  Set(0, {.models = {{.name = "m"}}, .more = TakesMore::kNothing, .adapters_by_colon = true});
+  EXPECT_TRUE(directory.TakersOf("m:art", MemberSet().set()).test(0)) << "it declares its model";
+  EXPECT_TRUE(directory.MayTake(0, "m:art"));
+  EXPECT_FALSE(directory.MayTake(0, "x:art"));
+  EXPECT_EQ(directory.AdapterOf("m:art", ""), "art");
+  Set(0, sglang);
+  // Together with engines of other kinds.
+  Set(1, Listing({"x"}, TakesMore::kUnlisted));
+  EXPECT_EQ(directory.AdapterOf("m:art", ""), "art");
+  EXPECT_EQ(directory.AdapterOf("x:latest", ""), std::nullopt) << "or llama.cpp's own";
+  EXPECT_EQ(directory.AdapterOf("anything", ""), "");
+  Set(1, {.models = {{.name = "m"}, {.name = "law", .base = "m"}}, .more = TakesMore::kNothing});
+  EXPECT_EQ(directory.AdapterOf("law", ""), "law") << "vLLM's";
+  Set(1, {});
+  EXPECT_EQ(directory.AdapterOf("anything", ""), std::nullopt);
+  Set(0, Listing({"m"}));
+  EXPECT_EQ(directory.AdapterOf("m:art", ""), std::nullopt);
+}
+
+// Of names that nobody lists, an engine that declares its models knows adapters only.
+TEST_F(Directory, WhatNobodyListsIsAnAdapterOfWhoWasNotAskedForThem) {
+  Set(0, Listing({"m"}, TakesMore::kNotAsked));
+  EXPECT_EQ(directory.AdapterOf("art", ""), "art");
+  EXPECT_EQ(directory.AdapterOf("m", ""), "");
+  EXPECT_EQ(directory.AdapterOf("m:art", ""), "art");
+  EXPECT_EQ(directory.BaseOf("m:art"), "m");
+  Set(1, Listing({"x"}, TakesMore::kUnlisted));
+  EXPECT_EQ(directory.AdapterOf("art", ""), std::nullopt);
 }
 
 // Who only declares an adapter's name does not know what it is of.
@@ -165,6 +212,7 @@ TEST(EngineModels, AsVllmLlamaCppAndSglangListThem) {
                                        std::string(owner) + "\"}]}");
     ASSERT_TRUE(list);
     EXPECT_EQ(list->more, TakesMore::kUnlisted) << owner;
+    EXPECT_EQ(list->adapters_by_colon, owner == std::string_view("sglang"));
   }
 }
 

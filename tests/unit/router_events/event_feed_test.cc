@@ -210,6 +210,17 @@ TEST_F(EventFeedTest, AModelThatEventsTellOfAsAnAdapterIsOne) {
   Tell(kSource, EngineModel().Store(tokens));
   EXPECT_EQ(tokens_for("m"), 8u);
   EXPECT_EQ(tokens_for("medicine", "medicine"), 0u) << "known to be one, and not told of yet";
+  EXPECT_EQ(tokens_for("m:medicine"), 0u);
+  EXPECT_EQ(tokens_for("m", "", "medicine"), 0u);
+  // Known to be none, as SGLang takes a plain name.
+  Tell(kSource, EngineModel({.adapter = "law"}).Store(PromptOf(2, 8)));
+  for (const int number : {1, 2}) {
+    TokenizedPrompt base;
+    base.tokens = PromptOf(number, 8);
+    base.model = "law";
+    base.SetAdapter("");
+    EXPECT_EQ(feed_.Match(base, EventFeed::Holders().set()).size(), number == 1 ? 1u : 0u);
+  }
   EXPECT_TRUE(feed_.ChainsOf(holder, TokenizedPrompt()).empty());
 }
 

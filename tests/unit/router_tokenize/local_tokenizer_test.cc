@@ -238,6 +238,26 @@ TEST_F(LocalTokenizerTest, AnAdapterHasItsBasesTokensAndAName) {
   EXPECT_EQ(ask("medicine").reason, PromptReason::kNoTokenizer);
 }
 
+// SGLang's forms, whether or not anybody lists the adapter.
+TEST_F(LocalTokenizerTest, AnUnknownAdapterIsNotItsBase) {
+  Use(ModelFolder(KindNamed("gpt4")).Load());
+  const std::array<ReplicaNumber, 1> replica{0};
+  directory_.Set(replica, {.models = {{.name = "m"}, {.name = "law", .base = "m"}},
+                           .more = TakesMore::kUnlisted,
+                           .adapters_by_colon = true});
+  const auto ask = [&](const char* model, const char* lora_path) {
+    const auto answer =
+        Ask("/v1/completions",
+            ordered_json{{"model", model}, {"prompt", "a word"}, {"lora_path", lora_path}}.dump());
+    return answer.prompt == nullptr ? "none" : answer.prompt->adapter;
+  };
+  EXPECT_EQ(ask("m", ""), "");
+  EXPECT_EQ(ask("m", "art"), "art");
+  EXPECT_EQ(ask("m:art", ""), "art");
+  EXPECT_EQ(ask("m:law", ""), "law");
+  EXPECT_EQ(ask("law", ""), "") << "SGLang runs its base";
+}
+
 // Remembered whole, a text of one stretch bears the name of every text's first stretch.
 TEST_F(LocalTokenizerTest, ATextThatMayNotBeCutIsNoBeginningOfALongerOne) {
   const auto tokenizer = ModelFolder(KindNamed("sentencepiece")).Load();

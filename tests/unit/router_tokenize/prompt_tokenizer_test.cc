@@ -118,6 +118,9 @@ TEST_F(PromptTokenizerTest, AnAdaptersPromptIsAskedOfThoseWhoTellTokens) {
   EXPECT_EQ(SourceOf(adapted), TokenSource::kEngine);
   EXPECT_TRUE(adapted->has_tokens());
   EXPECT_EQ(adapted->adapter, "law");
+  const SharedPrompt unknown = Ask(R"(m","lora_path":"art)");
+  EXPECT_EQ(SourceOf(unknown), TokenSource::kEngine);
+  EXPECT_EQ(unknown->adapter, "art");
 }
 
 // A model whose replicas publish nothing is presumed by its text, which costs nobody a question.

@@ -23,6 +23,8 @@ TEST(RequestModel, OfAJsonObjectWhereverItStands) {
   EXPECT_EQ(ModelOfJson(R"({"mod\u0065l":"a"})"), "a");
   EXPECT_EQ(ModelOfJson(R"({"model":"a","n":1,"model":"b"})"), "b") << "as engines have it";
   EXPECT_EQ(ModelOfJson(R"({"model":"a","model":null})"), "");
+  EXPECT_EQ(LoraPathOfJson(R"({"model":"a","lora_path":"b"})"), "b");
+  EXPECT_EQ(LoraPathOfJson(R"({"model":"a","lora_path":["b"]})"), "");
   EXPECT_EQ(ModelOfJson(R"({"model":"\ud800"})"), R"(\ud800)") << "nobody has it";
   for (const std::string& none :
        {std::string(), std::string("{"), std::string("[]"), std::string(R"({"model":7})"),
