@@ -227,6 +227,7 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                   .cost = cost,
                   .prefill_tokens = record.prompt_tokens -
                                     std::min(record.prompt_tokens, record.predicted_tokens),
+                  .several = routing->prompt != nullptr && routing->prompt->several,
                   .fresh = routing->breaks + 1 >= routing->may_break};
   if (record.trace.active) record.attempts.back().span = parts_.random->Next();
   // The member, and its number, last as long as the flight.

@@ -234,7 +234,7 @@ void EventFeed::OnTrusted(EventSourceId source) {
 
 EventFeed::Promise EventFeed::MakePromise(HolderId holder, const TokenizedPrompt& prompt) {
   const auto it = holders_.find(holder);
-  if (it == holders_.end() || prompt.prompt_logprobs) return {};
+  if (it == holders_.end() || !prompt.counted_alone()) return {};
   uint64_t tokens = 0;
   for (const GroupMatch& match : Match(prompt, Holders().set(holder))) {
     if (match.holder == holder) tokens = match.device_tokens;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <utility>
 
 #include "router/front/reply_observer.h"
 #include "router/front/reply_route.h"
@@ -159,8 +160,9 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   result.usage = UsageOf(attempt, observer);
   if (result.usage) {
     ChooseRoute(attempt, said_by_agent, &result);
-    // Without a count or a prediction nothing is known of what it computed.
-    if (result.usage->counted || attempt.cost != nullptr) {
+    // Without a count or a prediction nothing is known of what it computed, and
+    // what several took says nothing of one.
+    if (!attempt.several && (result.usage->counted || attempt.cost != nullptr)) {
       attempt.flight->Learn(TokensOf(result, attempt.cost), Now());
     }
   }
@@ -192,9 +194,9 @@ std::optional<ReplyUsage> Forwarder::UsageOf(const Attempt& attempt, ReplyObserv
   const auto bit = static_cast<uint8_t>(1u << (api ? static_cast<unsigned>(*api) : 7u));
   uint8_t& counts = replicas_.at(attempt.replica).counts_cached;
   if (usage->counted) counts |= bit;
-  if ((counts & bit) != 0) {
-    usage->counted = true;
-  } else {
+  usage->counted = (counts & bit) != 0 && !attempt.several;
+  if (!usage->counted) {
+    usage->computed_tokens += std::exchange(usage->cached_tokens, 0);
     usage->cached_tokens = std::min(attempt.record->predicted_tokens, usage->computed_tokens);
     usage->computed_tokens -= usage->cached_tokens;
   }

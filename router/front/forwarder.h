@@ -34,6 +34,7 @@ struct Attempt {
   const CandidateCost* cost = nullptr;    // of the replica; null: the policy predicts nothing
   uint64_t prefill_tokens = 0;            // that this request is expected to compute there
   bool may_retry = false;                 // another replica may answer instead
+  bool several = false;                   // see TokenizedPrompt
   bool fresh = false;                     // on a connection of its own, sent once
   // Told the id of the response that the reply is, before the client sees it; null: it is none.
   std::function<void(std::string_view id)> on_response_id;
@@ -67,7 +68,8 @@ class Forwarder {
 
  private:
   http::RelayOptions RelayOptionsFor(const http::Request& request, const Attempt& attempt) const;
-  // What the engine counted in the reply so far. What it does not tell is taken to be as predicted.
+  // What the engine counted in the reply so far. What it does not tell of the one prompt that the
+  // prediction is about is taken to be as predicted.
   std::optional<ReplyUsage> UsageOf(const Attempt& attempt, ReplyObserver& observer);
   // `result`'s route, unless the agent said it.
   void ChooseRoute(const Attempt& attempt, bool said_by_agent, AttemptResult* result) const;

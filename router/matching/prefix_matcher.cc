@@ -164,7 +164,7 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
       presumed_.Add(member.holder, chain, member.view.cache.capacity_tokens / kOurTokensPerBlock,
                     presumed.predicted_blocks);
   // Its reply says nothing about what was held.
-  if (prompt.prompt_logprobs) presumed.before.clear();
+  if (!prompt.counted_alone()) presumed.before.clear();
   return presumed;
 }
 

@@ -50,6 +50,7 @@ SharedPrompt LocalTokenizer::Work::Finish() {
   prompt->lora_path = std::move(outline.lora_path);
   prompt->salt = std::move(outline.salt);
   prompt->prompt_logprobs = outline.prompt_logprobs;
+  prompt->several = outline.several;
   prompt->prefix = std::move(known.run);
   prompt->tokens = outline.ids.empty() ? std::move(tail) : std::move(outline.ids);
   if (api == PromptApi::kCompletion && outline.add_special_tokens && !pieces.empty()) {

@@ -84,6 +84,7 @@ class OutlineReader {
     }
     if (api_ != PromptApi::kCompletion) out_.request += '}';
     if (is_text()) Arrange();
+    out_.several = prompts_ > 1 || answers_[0] || answers_[1];
     out_.prompt_logprobs = prompt_logprobs_ || (echo_ && (logprobs_ || api_ == PromptApi::kChat));
     return has_prompt_ ? PromptReason::kNone : PromptReason::kNoPrompt;
   }
@@ -98,6 +99,7 @@ class OutlineReader {
     if (key == "cache_salt") return Name(&out_.salt);
     if (key == "prompt_logprobs") return Given(&prompt_logprobs_);
     if (key == "logprobs") return Given(&logprobs_);
+    if (key == "n" || key == "best_of") return Answers(&answers_[key == "n" ? 0 : 1]);
     if (key == "echo") {
       echo_ = json_.Peek() == 't';
       return json_.SkipValue();
@@ -145,6 +147,16 @@ class OutlineReader {
     return json_.SkipValue();
   }
 
+  // Whether more than one is asked for, or may be.
+  bool Answers(bool* several) {
+    json_.Peek();
+    const size_t begin = json_.at();
+    if (!json_.SkipValue()) return false;
+    const std::string_view count = json_.Since(begin);
+    *several = count != "1" && count != "0" && count != "null";
+    return true;
+  }
+
   bool Name(std::string* out) {
     std::string_view raw;
     out->clear();
@@ -156,11 +168,14 @@ class OutlineReader {
   bool Prompt() {
     out_.slots.clear();
     out_.ids.clear();
+    prompts_ = 1;
     if (json_.Peek() == '"') return PromptText();
     if (json_.Peek() != '[') return json_.SkipValue();
     bool first = true, ids = false;
+    prompts_ = 0;
     return json_.Array([&] {
       const char c = json_.Peek();
+      if (!ids) ++prompts_;
       const bool counts = std::exchange(first, false) || ids;
       if (!counts) return json_.SkipValue();
       if (c == '"') return !ids && PromptText();
@@ -316,6 +331,8 @@ class OutlineReader {
   bool prompt_logprobs_ = false;
   bool logprobs_ = false;
   bool echo_ = false;
+  size_t prompts_ = 1;
+  std::array<bool, 2> answers_{};  // whether `n`, `best_of` ask for several
   PromptReason reason_ = PromptReason::kNone;
 };
 

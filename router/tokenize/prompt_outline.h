@@ -33,6 +33,8 @@ struct PromptOutline {
   bool add_special_tokens = false;
   // Logprobs of the prompt are asked for: an engine computes all of it, whatever it has cached.
   bool prompt_logprobs = false;
+  // Other prompts are computed with this one, or several answers to it.
+  bool several = false;
 
   // Of several prompts of a completion the first counts. `roles`: whose texts may be slots.
   // `enough`: what is wanted is a text to be compared with others', about so much of each member.

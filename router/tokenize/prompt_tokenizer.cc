@@ -94,7 +94,10 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   const std::optional<PromptApi> api = PromptApiOf(path);
   // Engines tokenize nothing else.
   if (api != PromptApi::kChat && api != PromptApi::kCompletion) co_return nullptr;
-  if (body.size() > options_.engine.max_body_bytes) co_return nullptr;
+  // It is read on the loop; nor would an engine have done with more in time.
+  if (body.size() > std::min(options_.engine.max_body_bytes, LocalTokenizer::kLargeBody)) {
+    co_return nullptr;
+  }
   const Checksum digest = PromptCache::DigestOf(path, body);
   if (SharedPrompt known = endpoint_answers_.Find(digest)) co_return known;
   PromptOutline outline;
@@ -118,6 +121,7 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   prompt->lora_path = std::move(outline.lora_path);
   prompt->salt = std::move(outline.salt);
   prompt->prompt_logprobs = outline.prompt_logprobs;
+  prompt->several = outline.several;
   prompt->token_count = static_cast<uint32_t>(tokens->size());
   prompt->tokens = *std::move(tokens);
   NameAdapter(prompt.get());

@@ -20,6 +20,7 @@ std::shared_ptr<TokenizedPrompt> TextChunksOf(PromptApi api, std::string_view bo
   prompt->lora_path = std::move(outline.lora_path);
   prompt->salt = std::move(outline.salt);
   prompt->prompt_logprobs = outline.prompt_logprobs;
+  prompt->several = outline.several;
   prompt->tokens = std::move(outline.ids);
   if (prompt->tokens.empty()) {
     // The messages are last in it: a longer chat begins with the same bytes.

@@ -35,6 +35,9 @@ struct TokenizedPrompt {
   std::string lora_path{};       // SGLang's way to ask for one
   std::string salt{};            // cache_salt
   bool prompt_logprobs = false;  // are asked for, so that the engine computes all of it
+  // Other prompts are computed with this one, or several answers to it: what the reply counts is
+  // their sum, or the last one's, to whom the first one's blocks are a hit.
+  bool several = false;
   // An agent's answer: the whole blocks' hashes in its namespace. Empty when the tokens are known.
   NamespaceId ns{};
   std::vector<BlockHash> chain{};
@@ -50,6 +53,8 @@ struct TokenizedPrompt {
     adapter_known = asked.has_value();
   }
   bool has_tokens() const { return prefix != nullptr || !tokens.empty(); }
+  // Whether the engine's count of cached tokens says how much of this prompt it had.
+  bool counted_alone() const { return !prompt_logprobs && !several; }
   // A copy of all of them; the common way is ChainIn.
   std::vector<TokenId> AllTokens() const;
   // The whole blocks' hashes as `space` names them; empty when that can't be known. The reference

@@ -110,6 +110,15 @@ TEST_F(PrefixMatcherTest, APromptWhoseLogprobsAreAskedForIsComputedWhateverIsHel
   EXPECT_EQ(Held(Prompt(0, 640)), (Tokens{640, 640})) << "its reply says nothing of what was held";
 }
 
+TEST_F(PrefixMatcherTest, OfSeveralPromptsTheCountsAreNotTheFirstOnes) {  // A8
+  TokenizedPrompt prompt = Prompt(0, 640);
+  matcher.Presume(0, prompt);
+  prompt.several = true;
+  EXPECT_EQ(Held(prompt)[0], 640u);
+  matcher.Settle(matcher.Presume(0, prompt), 0);
+  EXPECT_EQ(Held(Prompt(0, 640))[0], 640u);
+}
+
 TEST_F(PrefixMatcherTest, TheEnginesCapacityBoundsWhatIsPresumed) {
   replicas.at(0).view.cache.capacity_tokens = 20 * 64;
   matcher.Presume(0, Prompt(0, 640));

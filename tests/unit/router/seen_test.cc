@@ -95,6 +95,42 @@ TEST(SeenHeaders, AnEngineThatDoesNotCountKeepsWhatItWasSent) {  // A8
   }
 }
 
+// vLLM sums the prompts' lengths, and tells of the last prompt, or answer, how much it had cached.
+TEST(SeenHeaders, ABatchsCountsSayNothingOfItsFirstPrompt) {  // A8
+  std::atomic<int> cached{2000};
+  FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
+    peer.Send(JsonReply(
+        200, R"({"usage":{"prompt_tokens":4000,"prompt_tokens_details":{"cached_tokens":)" +
+                 std::to_string(cached) + "}}}"));
+  });
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+    o.router.default_policy = FindPolicy("cache_aware");
+  });
+  const std::string first(8000, 'a'), other(8000, 'b');
+  const auto predicted = [&] {  // of the first prompt, now
+    const std::string table =
+        router
+            .Ask(Post("{\"prompt\":\"" + first + "\"}", "", "/admin/explain?path=/v1/completions"))
+            .body;
+    const size_t at = table.find("\"device_tokens\":");
+    return at == table.npos ? -1 : std::atoi(table.c_str() + at + 16);
+  };
+  router.Ask(Post("{\"prompt\":\"" + first + "\"}", "", "/v1/completions"));
+  const int held = predicted();
+  EXPECT_GT(held, 1900);
+  for (const int told : {0, 4000}) {
+    cached = told;
+    for (const std::string& members : {"\"prompt\":[\"" + first + "\",\"" + other + "\"]",
+                                       "\"n\":2,\"prompt\":\"" + first + "\""}) {
+      const WireMessage reply = router.Ask(Post("{" + members + "}", "", "/v1/completions"));
+      EXPECT_EQ(reply.Field("x-ember-cached-tokens"), std::to_string(held)) << members;
+      EXPECT_EQ(reply.Field("x-ember-route"), "local");
+      EXPECT_EQ(predicted(), held) << members;
+    }
+  }
+  EXPECT_THAT(router.Page("/metrics"), HasSubstr("ember_router_prompt_tokens_total 4000\n"));
+}
+
 TEST(SeenHeaders, AFitRequestIdIsKeptAndAnotherIsMade) {
   FakeReplica replica(Answering(JsonReply(200, "{}")));
   RouterFixture router({replica.origin()});

@@ -84,10 +84,13 @@ TEST_F(EventPromises, WhatEnginesComputeAnywayIsNoContradiction) {
   Store(3);
   TokenizedPrompt logprobs = Prompt(3);
   logprobs.prompt_logprobs = true;
+  TokenizedPrompt several = Prompt(3);
+  several.several = true;
   for (int i = 0; i < 20; ++i) {
     Reply(Prompt(1, kBlock), 0);      // the last token's block, though it is there
     Reply(Prompt(2, 2 * kBlock), 0);  // and the last one that matches, with EAGLE
     Reply(logprobs, 0);
+    Reply(several, 0);  // the last prompt's count
   }
   EXPECT_TRUE(feed_.trusted(holder_));
   EXPECT_EQ(metrics_.contradictions.value(), 0u);

@@ -68,6 +68,26 @@ TEST(PromptOutline, WhatTheCacheDependsOn) {  // B3, B4, A8
   EXPECT_TRUE(logprobs(PromptApi::kChat, R"("echo":true)")) << "by its top_logprobs, 0 by default";
 }
 
+TEST(PromptOutline, WhetherAReplysCountsAreOfThePromptAlone) {  // A8
+  const auto several = [](PromptApi api, const std::string& members) {
+    PromptOutline outline;
+    EXPECT_EQ(Read(api, "{" + members + "}", &outline), PromptReason::kNone) << members;
+    return outline.several;
+  };
+  for (const char* one : {R"("prompt":"a")", R"("prompt":["a"])", R"("prompt":[1,2,3])",
+                          R"("prompt":[[1,2,3]])", R"("prompt":["a","b"],"prompt":"a")",
+                          R"("n":1,"prompt":"a")", R"("n": null ,"best_of": 1 ,"prompt":"a")"}) {
+    EXPECT_FALSE(several(PromptApi::kCompletion, one)) << one;
+  }
+  for (const char* more :
+       {R"("prompt":["a","b"])", R"("prompt":[[1,2,3],[4]])", R"("prompt":["a",[4]])",
+        R"("n":2,"prompt":"a")", R"("n":1,"prompt":"a","best_of":4)", R"("n":"2","prompt":"a")"}) {
+    EXPECT_TRUE(several(PromptApi::kCompletion, more)) << more;
+  }
+  EXPECT_TRUE(several(PromptApi::kChat, R"("messages":[],"n": 3 )"));
+  EXPECT_FALSE(several(PromptApi::kChat, R"("messages":[],"n":1)"));
+}
+
 TEST(PromptOutline, TextsOfOtherRolesAndOfToolCallsAreNoSlots) {
   const std::string call =
       R"({"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"content":")" +
