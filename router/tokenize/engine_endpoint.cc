@@ -13,7 +13,7 @@ namespace {
 namespace asio = boost::asio;
 using simdjson::dom::element;
 
-constexpr size_t kMaxReply = 16u << 20;
+constexpr size_t kMaxReply = 4u << 20;  // parsed on the loop, which waits for some milliseconds
 constexpr int64_t kMaxToken = INT32_MAX;
 
 // The array "tokens" of a reply; empty when there is none.

@@ -13,27 +13,10 @@
 #include "router/tokenize/prompt_tokenizer.h"
 #include "tests/unit/http/fake_upstream.h"
 #include "tests/unit/router_tokenize/model_folder.h"
+#include "tests/unit/router_tokenize/stand_in_agents.h"
 
 namespace ember::router {
 namespace {
-
-// Engines without agents.
-class NoAgents final : public AgentClient {
- public:
-  bool CanAsk(ReplicaNumber) const override { return false; }
-  boost::asio::awaitable<Result<TokenizedPrompt>> Tokenize(ReplicaNumber, std::string_view,
-                                                           std::string_view, Duration) override {
-    co_return UnavailableError("no agent");
-  }
-  boost::asio::awaitable<Result<std::string_view>> Prefetch(ReplicaNumber, PrefetchHint,
-                                                            Duration) override {
-    co_return UnavailableError("no agent");
-  }
-  boost::asio::awaitable<Result<LongestPrefix>> AskLongestPrefix(ReplicaNumber, BlockChain,
-                                                                 Duration) override {
-    co_return UnavailableError("no agent");
-  }
-};
 
 class ParityProbeTest : public testing::Test {
  protected:
@@ -128,7 +111,7 @@ class ParityProbeTest : public testing::Test {
   http::HttpLoop loop_{1};
   http::UpstreamPool pool_;
   MetricsRegistry metrics_;
-  NoAgents agents_;
+  StandInAgents agents_;
   ReplicaSet replicas_;
   PromptTokenizer tokenizer_;
   ParityProbe probe_;

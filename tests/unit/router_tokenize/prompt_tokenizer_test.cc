@@ -9,34 +9,17 @@
 #include <future>
 
 #include "tests/unit/http/fake_upstream.h"
+#include "tests/unit/router_tokenize/stand_in_agents.h"
 
 namespace ember::router {
 namespace {
-
-// Each knows a chain of two blocks of whatever it is asked about, and no tokens.
-class ChainAgents final : public AgentClient {
- public:
-  bool CanAsk(ReplicaNumber) const override { return there; }
-  boost::asio::awaitable<Result<TokenizedPrompt>> Tokenize(ReplicaNumber, std::string_view,
-                                                           std::string_view, Duration) override {
-    co_return TokenizedPrompt{.token_count = 32, .chain = std::vector<BlockHash>(2)};
-  }
-  boost::asio::awaitable<Result<std::string_view>> Prefetch(ReplicaNumber, PrefetchHint,
-                                                            Duration) override {
-    co_return UnavailableError("not asked here");
-  }
-  boost::asio::awaitable<Result<LongestPrefix>> AskLongestPrefix(ReplicaNumber, BlockChain,
-                                                                 Duration) override {
-    co_return UnavailableError("not asked here");
-  }
-  bool there = false;
-};
 
 // Answers POST /tokenize with three tokens, or as the test wants it.
 struct TokenizingEngine {
   std::atomic<int> asked{0};
   Duration pause{};               // before each answer
   const char* status = "200 OK";  // of /tokenize
+  std::string answer = R"({"tokens":[1,2,3]})";
   http::FakeUpstream upstream{[this](http::TestSocket& peer) {
     for (;;) {
       const http::WireMessage request = peer.ReadMessage();
@@ -44,7 +27,7 @@ struct TokenizingEngine {
       const bool template_asked = request.head.starts_with("POST /apply-template ");
       asked.fetch_add(1);
       if (pause > Duration::zero()) LetTimePass(pause);
-      const std::string body = template_asked ? R"({"prompt":"text"})" : R"({"tokens":[1,2,3]})";
+      const std::string body = template_asked ? R"({"prompt":"text"})" : answer;
       const std::string head = template_asked ? "200 OK" : status;
       if (!peer.Send("HTTP/1.1 " + head + "\r\nContent-Length: " + std::to_string(body.size()) +
                      "\r\n\r\n" + body)) {
@@ -84,8 +67,9 @@ class PromptTokenizerTest : public testing::Test {
     done.get_future().wait();
   }
   // Of a prompt that is long enough; null: nothing is known of it.
-  SharedPrompt Ask(const std::string& model, const std::string& path = "/v1/chat/completions") {
-    const std::string text = std::to_string(++prompts_) + std::string(2000, 'x');
+  SharedPrompt Ask(const std::string& model, const std::string& path = "/v1/chat/completions",
+                   size_t length = 2000) {
+    const std::string text = std::to_string(++prompts_) + std::string(length, 'x');
     const std::string body = R"({"messages":[{"role":"user","content":")" + text +
                              R"("}],"input":"x","model":")" + model + "\"}";
     const auto ask = [&]() -> boost::asio::awaitable<SharedPrompt> {
@@ -104,7 +88,7 @@ class PromptTokenizerTest : public testing::Test {
   http::HttpLoop loop_{1};
   http::UpstreamPool pool_{loop_};
   MetricsRegistry metrics_;
-  ChainAgents agents_;
+  StandInAgents agents_;
   ReplicaSet replicas_{HealthOptions{}};
   PromptTokenizer tokenizer_{
       replicas_, agents_, pool_, metrics_, {.engine = {.deadline = seconds(60)}}};
@@ -129,6 +113,18 @@ TEST_F(PromptTokenizerTest, OnlyEnginesThatPublishEventsAreAskedForTheirModels) 
   EXPECT_EQ(SourceOf(Ask("other")), TokenSource::kText);
   EXPECT_EQ(one_.asked, 1);
   EXPECT_EQ(two_.asked, 0);
+}
+
+// Both are read on the loop, where everybody waits for it.
+TEST_F(PromptTokenizerTest, EnginesAreAskedAboutNothingThatTakesTheLoopLong) {
+  EXPECT_EQ(SourceOf(Ask("m", "/v1/chat/completions", 900 << 10)), TokenSource::kEngine);
+  EXPECT_EQ(SourceOf(Ask("m", "/v1/chat/completions", 1100 << 10)), TokenSource::kText);
+  EXPECT_EQ(one_.asked, 1);
+  std::string many = R"({"tokens":[1)";
+  while (many.size() < 5u << 20) many += ",123456";
+  one_.answer = many + "]}";
+  EXPECT_EQ(SourceOf(Ask("m", "/v1/chat/completions")), TokenSource::kText);
+  EXPECT_EQ(one_.asked, 2);
 }
 
 // Engines tokenize chats and completions only, and are not thought silent for it.
