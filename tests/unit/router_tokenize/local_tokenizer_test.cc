@@ -277,6 +277,23 @@ TEST_F(LocalTokenizerTest, ATextThatMayNotBeCutIsNoBeginningOfALongerOne) {
   }
 }
 
+// Engines refuse half a pair of surrogates, so that there are no tokens, nor does it leave anything
+// behind for the texts that begin as its own did.
+TEST_F(LocalTokenizerTest, HalfAPairOfSurrogatesHasNoTokensWhereverATextIsDivided) {
+  Use(ModelFolder(KindNamed("gpt4")).Load());
+  std::string words;
+  while (words.size() < 2 * TextWalk::kStretch) words += " word";
+  for (size_t at = TextWalk::kStretch - 14; at <= TextWalk::kStretch + 2; ++at) {
+    for (const char* between : {R"(\ud83d)", R"(\ud83d\ude00)", R"(\ude00)", R"(\ud83d\ude01)",
+                                R"(\ud83d\ud83d\ude00)", R"(\ude00\ud83d)", R"(\\ud83d)"}) {
+      ExpectWhole(R"({"model":"m","messages":[{"role":"user","content":")" + words.substr(0, at) +
+                  between + words.substr(at) + R"("}]})");
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_EQ(compared_, 17 * 3) << "the whole pairs, and the text that only looks like a half";
+}
+
 TEST(TextEncoder, GivesUpWhatWaitedTooLongOrCantBeCut) {
   const auto tokenizer = ModelFolder(KindNamed("gpt4")).Load();
   ASSERT_NE(tokenizer->cuts(), 0u);
