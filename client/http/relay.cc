@@ -64,8 +64,8 @@ class StreamTail {
     while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
     return line.ends_with("\ndata: [DONE]") || line.ends_with("\ndata:[DONE]");
   }
-  // It ended within an event, and that was not the last one, sent carelessly.
-  bool IsCut() const { return !Repair().empty() && !IsDone(); }
+  // It ended within an event.
+  bool IsCut() const { return !Repair().empty(); }
 
  private:
   static constexpr size_t kKept = 24;
@@ -88,6 +88,7 @@ class Relaying {
   asio::awaitable<void> Finish();
   asio::awaitable<void> Fail(Status why);
   void Conclude(RelayEnd end, Status why);
+  bool SaidAll() const { return tail_.IsDone() || (options_.said_all && options_.said_all()); }
   bool SeePiece(const Result<std::string_view>& piece);
   // Without the upstream's address, and what may name others.
   Status ForClient(const Status& why) const;
@@ -184,12 +185,12 @@ asio::awaitable<void> Relaying::Reply() {
     if (outcome_.event_stream && !exchange_->body_over()) co_await Pace(piece->size());
     piece = co_await exchange_->ReadBody();
     SeePiece(piece);
-    if (!piece.ok() && outcome_.event_stream && tail_.IsDone()) break;
+    if (!piece.ok() && outcome_.event_stream && SaidAll()) break;
     if (!piece.ok()) co_return co_await Fail(piece.status());
     written = co_await writer_.Write(*piece);
   }
   if (!written.ok()) co_return Conclude(RelayEnd::kClientGone, written);
-  if (outcome_.event_stream && exchange_->ends_with_connection() && tail_.IsCut()) {
+  if (outcome_.event_stream && exchange_->ends_with_connection() && tail_.IsCut() && !SaidAll()) {
     co_return co_await Fail(UnavailableError("the reply ended within an event"));
   }
   co_await Finish();

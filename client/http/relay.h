@@ -63,6 +63,9 @@ struct RelayOptions {
   std::function<void(ResponseHead& head, const RelayOutcome& so_far)> before_head;
   // Sees every piece of the body, unchanged, before it goes to the client. Must be quick.
   std::function<void(std::string_view piece)> on_body;
+  // Whether the events so far are all of their stream, beside [DONE], which is known here. May be
+  // null.
+  std::function<bool()> said_all;
   // Runs when the upstream's body is complete and sent, before the client sees the reply's end. The
   // upstream connection is back in the pool by then.
   std::function<boost::asio::awaitable<void>(const RelayOutcome& so_far)> before_end;

@@ -45,12 +45,13 @@ void SseScanner::FeedLine(std::string_view line) {
     if (line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
   }
   if (line.empty()) return EndEvent();
-  if (!line.starts_with("data")) return;
-  line.remove_prefix(4);
-  if (!line.empty()) {
-    if (line.front() != ':') return;
-    line.remove_prefix(1);
-    if (line.starts_with(' ')) line.remove_prefix(1);
+  const std::string_view field = line.substr(0, line.find(':'));
+  if (field != "data" && field != "event") return;
+  line.remove_prefix(std::min(field.size() + 1, line.size()));
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  if (field == "event") {
+    type_ = line.substr(0, kMaxType);
+    return;
   }
   if (skip_event_) return;
   if (data_.size() + line.size() + 1 > max_event_bytes_) return SkipEvent();
@@ -61,8 +62,10 @@ void SseScanner::FeedLine(std::string_view line) {
 
 void SseScanner::EndEvent() {
   if (has_data_) observer_(data_);
+  if (has_data_ || skip_event_) last_type_ = type_;
   has_data_ = skip_event_ = false;
   data_.clear();
+  type_.clear();
 }
 
 void SseScanner::SkipEvent() {

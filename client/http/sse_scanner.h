@@ -24,8 +24,11 @@ class SseScanner {
       : observer_(std::move(observer)), max_event_bytes_(max_event_bytes) {}
 
   void Feed(std::string_view piece);
+  // What the last whole event's `event` field said; "" without one. Cut after kMaxType bytes.
+  std::string_view last_type() const { return last_type_; }
 
  private:
+  static constexpr size_t kMaxType = 64;
   void FeedLine(std::string_view line);
   void EndEvent();
   void SkipEvent();
@@ -34,6 +37,7 @@ class SseScanner {
   size_t max_event_bytes_;
   std::string line_;  // the beginning of a line whose end has not arrived
   std::string data_;
+  std::string type_, last_type_;
   bool has_data_ = false;
   bool after_cr_ = false;  // the last line ended with CR: an LF now belongs to it
   bool first_line_ = true;

@@ -142,6 +142,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     ChooseRoute(attempt, said_by_agent, &result);
     Label(attempt, result, so_far, &head);
   };
+  relay.said_all = [&observer] { return observer.said_all(); };
   TimePoint last_piece;
   ResponseIdFinder response_id;
   relay.on_body = [&](std::string_view piece) {

@@ -1,6 +1,16 @@
 #include "router/front/reply_observer.h"
 
+#include <algorithm>
+#include <array>
+
 namespace ember::router {
+namespace {
+
+// Of messages and of responses, which have no [DONE].
+constexpr std::array<std::string_view, 4> kLastTypes = {"message_stop", "response.completed",
+                                                        "response.incomplete", "response.failed"};
+
+}  // namespace
 
 ReplyObserver::ReplyObserver()
     : scanner_(
@@ -15,6 +25,10 @@ void ReplyObserver::Feed(std::string_view piece, bool event_stream) {
   if (event_stream) return scanner_.Feed(piece);
   too_long_ = too_long_ || whole_.size() + piece.size() > kMaxBytes;
   if (!too_long_) whole_.append(piece);
+}
+
+bool ReplyObserver::said_all() const {
+  return std::ranges::find(kLastTypes, scanner_.last_type()) != kLastTypes.end();
 }
 
 std::optional<ReplyUsage> ReplyObserver::Usage() {

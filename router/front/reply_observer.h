@@ -21,6 +21,8 @@ class ReplyObserver {
   void Feed(std::string_view piece, bool event_stream);
   // The last counts seen; complete once the whole reply was fed.
   std::optional<ReplyUsage> Usage();
+  // The last event is one that ends its stream, so that what follows means nothing. Not of [DONE].
+  bool said_all() const;
 
  private:
   static constexpr size_t kMaxBytes = 1u << 20;

@@ -33,6 +33,26 @@ TEST(SseScanner, SeesTheSameEventsWhereverTheStreamIsCut) {
   EXPECT_EQ(Scan(bytes), kEvents);
 }
 
+TEST(SseScanner, KnowsTheTypeOfTheLastWholeEvent) {
+  const std::string big = "data: " + std::string(200, 'x');
+  for (const auto& [stream, type] : std::vector<std::pair<std::string, std::string>>{
+           {"event: a\ndata: 1\n\n", "a"},
+           {"data: 1\r\nevent:a\r\n\r\n: ping\n\n", "a"},
+           {"event: a\ndata: 1\n\nevent: b\ndata: 2\n", "a"},
+           {"event: a\ndata: 1\n\ndata: 2\n\n", ""},
+           {"event: a\n\ndata: 1\n\n", ""},
+           {"event: a\n" + big + "\n\n", "a"},
+           {"events: a\ndata: 1\n\n", ""},
+           {"event: " + std::string(90, 'a') + "\ndata: 1\n\n", std::string(64, 'a')}}) {
+    for (size_t cut = 0; cut <= stream.size(); ++cut) {
+      SseScanner scanner([](std::string_view) {}, 150);
+      scanner.Feed(stream.substr(0, cut));
+      scanner.Feed(stream.substr(cut));
+      EXPECT_EQ(scanner.last_type(), type) << stream << ", cut at " << cut;
+    }
+  }
+}
+
 TEST(SseScanner, TakesAByteOrderMarkAtTheStartOnly) {
   EXPECT_EQ(Scan({"\xEF\xBB",
                   "\xBF"

@@ -1,4 +1,5 @@
 // Another replica answers while nothing was sent to the client, and never afterwards.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -150,6 +151,41 @@ TEST(Retry, APoisonRequestIsGivenToTwoReplicasAtMost) {
     EXPECT_LE(executed, i + 2);
   }
   EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+}
+
+// Only chats and completions end with [DONE].
+TEST(Retry, AStreamThatBreaksOffAfterItsLastEventIsWhole) {
+  const std::string completed =
+      R"(data: {"response":{"id":"r","output":[]},"type":"response.completed"})";
+  const std::vector<std::tuple<std::string, std::string, bool>> cases = {
+      {"/v1/messages", "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", true},
+      {"/v1/messages", "event: message_stop\r\ndata: {\"type\":\"message_stop\"}\r\n\r\n", true},
+      {"/v1/messages", "event: message_delta\ndata: {\"type\":\"message_stop\"}\n\n", false},
+      {"/v1/responses", "event: response.completed\n" + completed + "\n\n", true},
+      {"/v1/responses", "event: response.incomplete\n" + completed + "\n\n", true},
+      {"/v1/responses", "event: response.failed\n" + completed + "\n\n", true},
+      {"/v1/responses", "event: response.completed\n" + completed, false},
+      {"/v1/responses", "event: response.in_progress\n" + completed + "\n\n", false}};
+  for (const auto& [path, last, whole] : cases) {
+    const std::string sent = "event: first\ndata: {}\n\n" + last;
+    FakeReplica broken([&](TestSocket& peer, const WireMessage&) {
+      peer.Send(
+          "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+          "chunked\r\n\r\n");
+      peer.Send(fmt::format("{:x}\r\n{}\r\n", sent.size(), sent));
+      peer.Close();
+    });
+    RouterFixture router({broken.origin()});
+    const WireMessage reply = router.Ask(Post("{\"stream\":true}", "", path));
+    EXPECT_TRUE(reply.complete);
+    EXPECT_THAT(reply.body, testing::StartsWith(sent));
+    EXPECT_EQ(reply.body == sent, whole) << reply.body;
+    EXPECT_TRUE(http::Eventually([&] {
+      return router.Page("/metrics")
+                 .find("ember_router_failed_midway_total " + std::to_string(whole ? 0 : 1)) !=
+             std::string::npos;
+    }));
+  }
 }
 
 TEST(Retry, NoneAfterTheFirstByte) {
