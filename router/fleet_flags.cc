@@ -57,9 +57,10 @@ Status ReadAdmin(const FleetFlags& flags, AdminOptions* out) {
   return OkStatus();
 }
 
-// A token guards it anywhere, and the machine is enough where nobody else can ask.
-bool MayExplainOnDoor(const AdminOptions& admin, const std::string& host) {
-  return !admin.token.empty() || (!admin.listen && IsLoopback(host));
+// The machine is enough where nobody else can ask, and a token guards what asks for it anywhere.
+void ChooseDoorPages(const std::string& host, AdminOptions* admin) {
+  admin->live_on_door = !admin->listen && IsLoopback(host);
+  admin->explain_on_door = admin->live_on_door || !admin->token.empty();
 }
 
 }  // namespace
@@ -94,8 +95,8 @@ void FleetFlags::Declare(CLI::App& app) {
          "between two looks at the /v1/models of a replica; 0: only model= says what it serves")
       ->check(CLI::Range(0, 86'400'000));
   option("--admin", admin,
-         "address of the admin API (/admin/replicas), and of /admin/explain; \"door\": beside /v1, "
-         "with a token");
+         "address of the admin API (/admin/replicas), and of /ui and the other pages; \"door\": "
+         "beside /v1, with a token");
   app.add_option("--admin-token-file", admin_token_file,
                  "the bearer token of the admin API is this file's first line");
   app.add_flag(
@@ -115,7 +116,7 @@ void FleetFlags::Declare(CLI::App& app) {
 Status FleetFlags::Interpret(ServiceOptions* out) const {
   EMBER_RETURN_IF_ERROR(ReadReplicas(replicas, &out->replicas));
   EMBER_RETURN_IF_ERROR(ReadAdmin(*this, &out->admin));
-  out->admin.explain_on_door = MayExplainOnDoor(out->admin, out->server.host);
+  ChooseDoorPages(out->server.host, &out->admin);
   out->fleet_file = file;
   for (const std::string& text : dns) {
     Result<FleetDnsConfig> parsed = FleetDnsConfig::Parse(text);

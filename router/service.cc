@@ -70,7 +70,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
              .registry = &registry_},
             telemetry_, metrics_, options_.max_in_flight, ServedPaths(options_.allowed_paths),
             Cors(options_.cors_origins), options_.admin.on_door ? &admin_ : nullptr,
-            options_.admin.explain_on_door),
+            {.explain = options_.admin.explain_on_door, .live = options_.admin.live_on_door}),
       prober_(loop_, pool_, replicas_,
               {.path = options_.health_path, .timeout = options_.health.probe_timeout}),
       poller_(loop_, pool_, replicas_, options_.load_interval),

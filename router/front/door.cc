@@ -36,10 +36,11 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   }
   if (served_.Serves(request.path)) return AnswerServed(request, writer);
   if (admin_ != nullptr && AdminApi::Knows(request.path)) return admin_->Answer(request, writer);
-  if (request.path == Pages::kExplain && !explains_) {
+  if (Pages::TellsOfRequests(request.path) &&
+      !(request.path == Pages::kExplain ? told_.explain : told_.live)) {
     return Refuse(request, writer,
                   OpenAiError::ForHttpStatus(
-                      403, "/admin/explain tells what is cached: ask it at the address of --admin",
+                      403, request.path + " is not for everybody: ask it at the address of --admin",
                       "forbidden"));
   }
   return AnswerPage(request, writer);

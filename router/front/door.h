@@ -4,8 +4,8 @@
 //   ServedPaths      routed to a replica; 429 with Retry-After over the limit, 405 for a method
 //                    that makes no sense there
 //   /health          (and /healthz) 200 while a replica is usable, else 503; 503 before the end
-//   its pages        see Pages; 403 for /admin/explain where it is not for everybody
-//   /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
+//   its pages        see Pages; 403 for those that tell of requests, where they are not for
+//   everybody /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
 //   anything else    404 in the shape of an OpenAI error (of an Anthropic one below /v1/messages)
 //
 // Concurrency: a handler of HttpServer on the router's loop. What it refers to must outlive the
@@ -24,6 +24,12 @@
 
 namespace ember::router {
 
+// Which of the router's own pages are beside /v1; /metrics and /health are always.
+struct DoorPages {
+  bool explain = true;  // /admin/explain
+  bool live = true;     // /ui, /admin/status, /admin/live
+};
+
 class Door {
  public:
   using Route = std::function<boost::asio::awaitable<void>(http::Request&, http::ResponseWriter&)>;
@@ -31,7 +37,7 @@ class Door {
   // `retry_after`: seconds, for who is refused.
   Door(Route route, std::function<int()> retry_after, const ReplicaSet& replicas, PagesParts pages,
        Telemetry& telemetry, RouterMetrics& metrics, size_t max_in_flight, ServedPaths served,
-       Cors cors, AdminApi* admin, bool explains)
+       Cors cors, AdminApi* admin, DoorPages told)
       : route_(std::move(route)),
         retry_after_(std::move(retry_after)),
         replicas_(replicas),
@@ -42,7 +48,7 @@ class Door {
         served_(std::move(served)),
         cors_(std::move(cors)),
         admin_(admin),
-        explains_(explains) {}
+        told_(told) {}
 
   boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
   // Tells who was refused before it came here: a request that is malformed, too large or too slow.
@@ -51,7 +57,7 @@ class Door {
   // From now on /health says so, and nothing else changes: who still comes is served.
   void SetStopping() { stopping_ = true; }
   bool stopping() const { return stopping_; }
-  // All but /v1.
+  // All but /v1, whoever asks.
   boost::asio::awaitable<void> AnswerPage(http::Request& request, http::ResponseWriter& writer);
 
  private:
@@ -77,7 +83,7 @@ class Door {
   const ServedPaths served_;
   const Cors cors_;
   AdminApi* const admin_;  // null: not on this door
-  const bool explains_;    // /admin/explain is on this door
+  const DoorPages told_;
   size_t in_flight_ = 0;
   bool stopping_ = false;
 };

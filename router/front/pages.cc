@@ -42,9 +42,11 @@ http::Headers UiHeaders(const UiFile& file) {
 
 }  // namespace
 
-bool Pages::Knows(std::string_view path) {
-  return path == "/metrics" || path == "/admin/status" || path == kExplain ||
-         path == "/admin/live" || FindUiFile(path) != nullptr;
+bool Pages::Knows(std::string_view path) { return path == "/metrics" || TellsOfRequests(path); }
+
+bool Pages::TellsOfRequests(std::string_view path) {
+  return path == "/admin/status" || path == kExplain || path == "/admin/live" ||
+         FindUiFile(path) != nullptr;
 }
 
 asio::awaitable<void> Pages::Answer(http::Request& request, http::ResponseWriter& writer) {

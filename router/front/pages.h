@@ -42,6 +42,9 @@ class Pages {
   explicit Pages(PagesParts parts) : parts_(std::move(parts)) {}
 
   static bool Knows(std::string_view path);
+  // All of them but /metrics: they have the ids, paths and errors of others' requests, and
+  // addresses.
+  static bool TellsOfRequests(std::string_view path);
   // The page that tells, of any prompt, how much of it each replica holds.
   static constexpr std::string_view kExplain = "/admin/explain";
   // The path must be a known one.

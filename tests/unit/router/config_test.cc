@@ -102,6 +102,21 @@ TEST(Config, WhatIsCachedIsToldBesideV1OnlyToThisMachineOrForAToken) {
   const auto tells = [](const std::vector<const char*>& arguments) {
     return Parse(arguments)->value().service.admin.explain_on_door;
   };
+  const auto live = [](const std::vector<const char*>& arguments) {
+    return Parse(arguments)->value().service.admin.live_on_door;
+  };
+  for (const std::vector<const char*>& flags :
+       std::vector<std::vector<const char*>>{{}, {"--listen=[::1]:1"}, {"--listen=localhost:1"}}) {
+    EXPECT_TRUE(live(flags));
+  }
+  for (const std::vector<const char*>& flags :
+       std::vector<std::vector<const char*>>{{"--listen=0.0.0.0:1"},
+                                             {"--listen=[::]:1"},
+                                             {"--listen=192.0.2.1:1"},
+                                             {"--listen=0.0.0.0:1", "--admin=127.0.0.1:0"},
+                                             {"--admin=127.0.0.1:0"}}) {
+    EXPECT_FALSE(live(flags));
+  }
   EXPECT_TRUE(tells({}));
   EXPECT_TRUE(tells({"--listen=[::1]:1"}));
   EXPECT_TRUE(tells({"--listen=localhost:1"}));
@@ -113,6 +128,7 @@ TEST(Config, WhatIsCachedIsToldBesideV1OnlyToThisMachineOrForAToken) {
   const std::string token = "--admin-token-file=" + file;
   EXPECT_TRUE(tells({"--listen=0.0.0.0:1", "--admin=door", token.c_str()}));
   EXPECT_TRUE(tells({"--listen=0.0.0.0:1", "--admin=0.0.0.0:2", token.c_str()}));
+  EXPECT_FALSE(live({"--listen=0.0.0.0:1", "--admin=door", token.c_str()})) << "they ask for none";
 }
 
 TEST(Config, FleetFlagsSayWhereReplicasComeFrom) {

@@ -123,6 +123,38 @@ TEST_F(PagesTest, TheReplicasThemselvesSayWhatTheyHold) {
   }
 }
 
+// The ids by which answers can be asked for, what failed where, and what others had cached.
+TEST(Pages, WhoComesFromOutsideLearnsNothingOfOthersRequests) {
+  FakeReplica one(Answering(JsonReply(200, "{}")));
+  RouterFixture router({one.origin()}, [](ServiceOptions& o) {
+    o.admin.listen = http::Origin{"127.0.0.1", 0};
+    o.admin.explain_on_door = o.admin.live_on_door = false;
+  });
+  router.Ask(Post("{}", "x-ember-request-id: of-another\r\n", "/v1/responses"));
+  router.Ask(Get("/v1/responses/resp_of_another"));
+  const auto ask = [](uint16_t port, const std::string& request) {
+    http::TestSocket client = http::TestSocket::ConnectTo(port);
+    client.Send(request);
+    return client.ReadMessage();
+  };
+  for (const char* page :
+       {"/ui", "/ui/app.js", "/admin/status", "/admin/live", "/admin/live?after=0",
+        "/admin/explain", "/admin/explain?id=of-another"}) {
+    const WireMessage outside = ask(router.service->port(), Get(page));
+    EXPECT_NE(outside.status(), 200) << page;
+    EXPECT_EQ(ask(router.service->admin_port(), Get(page)).status() / 100, 2) << page;
+  }
+  for (const char* path :
+       {"/metrics", "/health", "/healthz", "/admin", "/admin/", "/", "/admin/replicas",
+        "/admin//live", "/admin/%6cive", "/v1/../admin/live", "//admin/live", "/admin/live/",
+        "/ADMIN/LIVE", "/admin/live;a", "http://a/admin/live"}) {
+    const WireMessage outside = ask(router.service->port(), Get(path));
+    for (const char* secret : {"of-another", "of_another", "127.0.0.1"}) {
+      EXPECT_THAT(outside.head + outside.body, Not(HasSubstr(secret))) << path;
+    }
+  }
+}
+
 // It tells whoever asks how much of any prompt is cached.
 TEST(Pages, ExplainIsForWhoHasTheTokenOrComesToItsAddress) {
   FakeReplica one(Answering(JsonReply(200, "{}")));
