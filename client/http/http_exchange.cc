@@ -45,10 +45,11 @@ bool IsRequestLineSafe(std::string_view part) {
   return !part.empty();
 }
 
-bool OnlyChunked(const http::fields& head) {
+// HTTP/1.0 has no transfer coding.
+bool OnlyChunked(const http::response_header<>& head) {
   const size_t codings = head.count(http::field::transfer_encoding);
-  return codings == 0 ||
-         (codings == 1 && boost::beast::iequals(head[http::field::transfer_encoding], "chunked"));
+  return codings == 0 || (codings == 1 && head.version() == 11 &&
+                          boost::beast::iequals(head[http::field::transfer_encoding], "chunked"));
 }
 
 // Says nothing of the upstream.

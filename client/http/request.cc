@@ -42,9 +42,10 @@ std::string_view OriginForm(std::string_view target) {
 
 }  // namespace
 
-std::string_view HostOfTarget(std::string_view target) {
+std::optional<std::string_view> HostOfTarget(std::string_view target) {
   const size_t host = HostBegin(target);
-  return host == 0 ? "" : target.substr(host, target.find_first_of("/?", host) - host);
+  if (host == 0) return std::nullopt;
+  return target.substr(host, target.find_first_of("/?", host) - host);
 }
 
 std::optional<std::string_view> Request::QueryParam(std::string_view name) const {

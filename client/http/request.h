@@ -30,8 +30,8 @@ struct Request {
   void SetTarget(std::string_view new_target);
 };
 
-// "host" of an absolute-form target ("http://host/path"); else "".
-std::string_view HostOfTarget(std::string_view target);
+// "host" of an absolute-form target ("http://host/path"), which may be empty; else nothing.
+std::optional<std::string_view> HostOfTarget(std::string_view target);
 
 // The head of a reply, from an upstream or to a client.
 struct ResponseHead {

@@ -47,11 +47,17 @@ Failure FailureOf(error_code ec, const RequestReader::Limits& limits) {
   return {};  // a broken or closed socket
 }
 
-// What can be a host, and perhaps a port (RFC 9110, 7.2); nothing where the target has none.
+// What can be a host, and perhaps a port (RFC 9110, 7.2); nothing where the target has none. A
+// comma, which no name has in fact, is taken for two hosts joined.
 bool IsHost(std::string_view value) {
+  const size_t port = value.find(':', value.starts_with('[') ? value.find(']') : 0);
+  if (port != value.npos) {
+    if (value.find_first_not_of("0123456789", port + 1) != value.npos) return false;
+    value = value.substr(0, port);
+  }
   return std::all_of(value.begin(), value.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-._~%!$&'()*+,;=:[]").find(c) != std::string_view::npos;
+           std::string_view("-._~%!$&'()*+;=:[]").find(c) != std::string_view::npos;
   });
 }
 
@@ -65,10 +71,6 @@ struct RequestReader::Impl {
   std::optional<Failure> CheckHead();
   void CheckChunk(uint64_t size, std::string_view extension, error_code& ec);
   bool Grow(std::string* body, size_t got);
-  // Empty lines before a request are legal leftovers of the one before (RFC 9112, 2.2).
-  void SkipEmptyLines() {
-    while (bytes.unread().starts_with("\r\n")) bytes.Consume(2);
-  }
   // A body of declared length comes straight from the wire, past the parser.
   bool direct() const { return parser->content_length().has_value(); }
 
@@ -112,6 +114,7 @@ struct RequestReader::Impl {
       [this](uint64_t size, beast::string_view extension, error_code& ec) {
         CheckChunk(size, extension, ec);
       };
+  bool keep_alive = false;  // the head's word: trailers have none
   bool in_head = false;
   bool line_ended = false;
   bool folded = false;
@@ -141,7 +144,8 @@ std::optional<Failure> RequestReader::Impl::CheckHead() {
   if (head.version() != 10 && head.version() != 11)
     return Failure{505, "only HTTP/1.0 and HTTP/1.1 are spoken"};
   if (head_bytes > limits.header_bytes) return HeadOver(limits.header_bytes);
-  if (head.version() == 11 && head.count(field::host) != 1)
+  const size_t hosts = head.count(field::host);
+  if (hosts > 1 || (hosts == 0 && head.version() == 11))
     return Failure{400, "want exactly one Host header"};
   if (!IsHost(head[field::host])) return Failure{400, "the Host header names no host"};
   if (std::distance(head.begin(), head.end()) > kMaxFields) {
@@ -159,7 +163,8 @@ std::optional<Failure> RequestReader::Impl::CheckHead() {
   if (const auto length = parser->content_length(); length && *length > limits.body_bytes) {
     return BodyOver(limits.body_bytes);
   }
-  if (head.count(field::expect) != 0 && !beast::iequals(head[field::expect], "100-continue")) {
+  const size_t expects = head.count(field::expect);
+  if (expects > 1 || (expects == 1 && !beast::iequals(head[field::expect], "100-continue"))) {
     return Failure{417, "unknown expectation"};
   }
   return std::nullopt;
@@ -172,7 +177,6 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadHead(Request* out) {
   d.parser->body_limit(boost::none);
   d.parser->on_chunk_header(d.on_chunk);
   d.announced = d.head_bytes = 0;
-  d.SkipEmptyLines();
   d.in_head = true;
   d.line_ended = d.folded = false;
   const error_code ec = co_await ReadMessageHead(d, *d.parser);
@@ -186,15 +190,16 @@ asio::awaitable<std::optional<Failure>> RequestReader::ReadHead(Request* out) {
   if (ec) co_return FailureOf(ec, d.limits);
   if (auto failure = d.CheckHead()) co_return failure;
   // It counts more than the field (RFC 9112, 3.2.2).
-  if (const std::string_view host = HostOfTarget(head.target()); !host.empty()) {
-    if (!IsHost(host)) co_return Failure{400, "the target names no host"};
-    out->headers.Set("Host", std::string(host));
+  if (const std::optional<std::string_view> host = HostOfTarget(head.target())) {
+    if (host->empty() || !IsHost(*host)) co_return Failure{400, "the target names no host"};
+    out->headers.Set("Host", std::string(*host));
   }
+  d.keep_alive = head.keep_alive();
   co_return std::nullopt;
 }
 
 bool RequestReader::http10() const { return impl_->parser->get().version() == 10; }
-bool RequestReader::keep_alive() const { return impl_->parser->get().keep_alive(); }
+bool RequestReader::keep_alive() const { return impl_->keep_alive; }
 bool RequestReader::has_body() const { return !impl_->parser->is_done(); }
 bool RequestReader::awaits_continue() const {
   return has_body() && !http10() && impl_->bytes.unread().empty() &&

@@ -148,14 +148,20 @@ asio::awaitable<bool> ServerConnection::ServeOne(bool first) {
 }
 
 asio::awaitable<bool> ServerConnection::AwaitRequest(bool first) {
-  if (!bytes_.unread().empty()) co_return true;
-  if (bytes_.ended() || draining_ || !wire_.socket().is_open()) co_return false;
-  phase_ = Phase::kIdle;
-  WatchClient();
-  co_await bytes_.Await(
-      After(first ? server_->options.header_timeout : server_->options.idle_timeout));
-  phase_ = Phase::kReading;
-  co_return !bytes_.unread().empty();
+  const TimePoint until =
+      After(first ? server_->options.header_timeout : server_->options.idle_timeout);
+  for (;;) {
+    // Empty lines before a request are legal leftovers of the one before (RFC 9112, 2.2), and begin
+    // none: nobody is told that it did not arrive in time.
+    while (bytes_.unread().starts_with("\r\n")) bytes_.Consume(2);
+    if (!bytes_.unread().empty()) co_return true;
+    if (bytes_.ended() || draining_ || !wire_.socket().is_open()) co_return false;
+    phase_ = Phase::kIdle;
+    WatchClient();
+    co_await bytes_.Await(until);
+    phase_ = Phase::kReading;
+    if (bytes_.unread().empty()) co_return false;
+  }
 }
 
 asio::awaitable<std::optional<RequestReader::Failure>> ServerConnection::ReadRequest(

@@ -269,6 +269,32 @@ TEST(HttpServer, TimesOutSlowHeadersAndIdleConnections) {
   EXPECT_TRUE(idle.AwaitClose());
 }
 
+// Some clients send one behind a body; a 408 would be read as the answer to what they ask next.
+TEST(HttpServer, AnEmptyLineBetweenRequestsBeginsNone) {
+  HttpServerOptions options;
+  options.header_timeout = milliseconds(50);
+  Door door(Echo, options);
+  for (const bool apart : {false, true}) {
+    TestSocket client = door.Client();
+    client.Send(Post("abc") + (apart ? "" : "\r\n\r\n"));
+    EXPECT_EQ(client.ReadMessage().status(), 200);
+    if (apart) client.Send("\r\n");
+    EXPECT_TRUE(client.StaysSilent(milliseconds(200)));
+    client.Send(Get());
+    EXPECT_EQ(client.ReadMessage().status(), 200);
+  }
+  options.idle_timeout = milliseconds(150);
+  Door impatient(Echo, options);
+  TestSocket client = impatient.Client();
+  std::atomic<bool> done{false};
+  std::thread dribble([&] {
+    while (!done && client.Send("\r\n")) LetTimePass(milliseconds(20));
+  });
+  EXPECT_TRUE(client.AwaitClose()) << "nor does one buy time";
+  done = true;
+  dribble.join();
+}
+
 TEST(HttpServer, ListenErrorsAreClear) {
   Door door(Echo);
   HttpServerOptions options;

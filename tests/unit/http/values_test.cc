@@ -54,7 +54,7 @@ TEST(Request, SplitsAndDecodesTheTarget) {
   EXPECT_EQ(HostOfTarget("HTTPS://door?y=1"), "door");
   EXPECT_EQ(HostOfTarget("http://door"), "door");
   for (const char* none : {"/v1/x", "*", "door:443", "http", "ftp://door/", "/a?u=http://b/"}) {
-    EXPECT_EQ(HostOfTarget(none), "") << none;
+    EXPECT_EQ(HostOfTarget(none), std::nullopt) << none;
   }
   EXPECT_EQ(r.target, "/v1/x?y=1");
   r.SetTarget("HTTPS://door?y=1");
