@@ -8,6 +8,12 @@ namespace {
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
+std::string Lowered(std::string_view s) {
+  std::string out(s);
+  std::transform(out.begin(), out.end(), out.begin(), Lower);
+  return out;
+}
+
 std::string_view Trim(std::string_view s) {
   const auto blank = [](char c) { return c == ' ' || c == '\t'; };
   while (!s.empty() && blank(s.front())) s.remove_prefix(1);
@@ -103,13 +109,15 @@ void Headers::RemoveHopByHop() {
   for (const Field& f : fields_) {
     if (!EqualNoCase(f.name, "Connection")) continue;
     ForEachToken(f.value, [&](std::string_view t) {
-      if (!EqualNoCase(t, "close") && !EqualNoCase(t, "keep-alive")) named.emplace_back(t);
+      if (!EqualNoCase(t, "close") && !EqualNoCase(t, "keep-alive")) named.push_back(Lowered(t));
     });
   }
+  // A head may name thousands, and have as many.
+  std::sort(named.begin(), named.end());
   std::erase_if(fields_, [&](const Field& f) {
     const auto same = [&](std::string_view name) { return EqualNoCase(f.name, name); };
     return std::any_of(std::begin(kAlways), std::end(kAlways), same) ||
-           std::any_of(named.begin(), named.end(), same);
+           (!named.empty() && std::binary_search(named.begin(), named.end(), Lowered(f.name)));
   });
 }
 
