@@ -113,12 +113,12 @@ bool Router::AnyRoom(const Routing& routing) const {
   });
 }
 
-bool Router::AnyMayReturn(const Routing& routing) const {
+bool Router::AnyMayCome(const Routing& routing) const {
   const MemberSet takers = Takers(routing);
   const TimePoint now = SteadyClock().Now();
   const auto& numbers = parts_.replicas->numbers();
   return std::any_of(numbers.begin(), numbers.end(), [&](ReplicaNumber n) {
-    return takers.test(n) && parts_.replicas->at(n).endpoint->may_return(options_.return_time, now);
+    return takers.test(n) && parts_.replicas->at(n).endpoint->may_come(options_.return_time, now);
   });
 }
 

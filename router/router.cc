@@ -129,7 +129,7 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
   }
   co_await AwaitNewcomers(*routing, writer.gone());
   bool waited = false;
-  while (AnyUsable(*routing) || (waited && AnyMayReturn(*routing))) {
+  while (AnyUsable(*routing) || (waited && AnyMayCome(*routing))) {
     const bool first = queued || admission.idle() || admission.idle(Takers(*routing));
     if (first && AnyRoom(*routing)) co_return std::nullopt;
     const TimePoint since = SteadyClock().Now();
@@ -139,7 +139,7 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
          .places = Takers(*routing),
          .may_go =
              [this, routing] {
-               return AnyRoom(*routing) || !(AnyUsable(*routing) || AnyMayReturn(*routing));
+               return AnyRoom(*routing) || !(AnyUsable(*routing) || AnyMayCome(*routing));
              }},
         writer.gone());
     routing->record.queued += SteadyClock().Now() - since;

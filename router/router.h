@@ -98,8 +98,8 @@ class Router {
   // Some replica that it may go to is usable; and has room.
   bool AnyUsable(const Routing& routing) const;
   bool AnyRoom(const Routing& routing) const;
-  // Some replica that it may go to was usable until lately and may be soon.
-  bool AnyMayReturn(const Routing& routing) const;
+  // Some replica that it may go to has just joined, or was usable until lately.
+  bool AnyMayCome(const Routing& routing) const;
   // Where nobody is usable: gives replicas that have just joined the time of a probe.
   boost::asio::awaitable<void> AwaitNewcomers(const Routing& routing,
                                               http::Cancellation& gone) const;

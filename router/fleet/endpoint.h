@@ -20,10 +20,10 @@ struct Endpoint {
 
   // May be sent new requests.
   bool usable() const { return health.usable() && !draining && !removed; }
-  // Was usable this short ago, and may be again: its probes say when.
-  bool may_return(Duration within, TimePoint now) const {
-    return !usable() && !draining && !removed && out_since != TimePoint() &&
-           now - out_since < within;
+  // May be usable soon, as its probes will say: it has just joined, or was so this short ago.
+  bool may_come(Duration within, TimePoint now) const {
+    if (usable() || draining || removed) return false;
+    return health.untried() || (out_since != TimePoint() && now - out_since < within);
   }
   // "joining", "up", "trial", "ejected", "draining" or "gone".
   std::string_view state() const;
