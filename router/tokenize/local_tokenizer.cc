@@ -51,6 +51,7 @@ SharedPrompt LocalTokenizer::Work::Finish() {
   prompt->salt = std::move(outline.salt);
   prompt->prompt_logprobs = outline.prompt_logprobs;
   prompt->several = outline.several;
+  prompt->doubtful = outline.doubtful;
   prompt->prefix = std::move(known.run);
   prompt->tokens = outline.ids.empty() ? std::move(tail) : std::move(outline.ids);
   if (api == PromptApi::kCompletion && outline.add_special_tokens && !pieces.empty()) {
@@ -245,7 +246,11 @@ asio::awaitable<LocalTokenizer::Answer> LocalTokenizer::Answered(std::string_vie
     if (!work.literal_found) break;
   }
   cache_size_.Set(static_cast<double>(cache_.bytes()));
-  co_return Answer{work.Finish(), PromptReason::kNone};
+  SharedPrompt prompt = work.Finish();
+  if (prompt->token_count > work.outline.most_tokens) {
+    co_return Answer{nullptr, PromptReason::kTruncated};
+  }
+  co_return Answer{std::move(prompt), PromptReason::kNone};
 }
 
 }  // namespace ember::router

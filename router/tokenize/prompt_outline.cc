@@ -10,6 +10,7 @@
 
 #include "proto/base/checksum.h"
 #include "router/tokenize/json_cursor.h"
+#include "router/tokenize/prompt_changes.h"
 #include "router/tokenize/request_model.h"
 #include "router/tokenize/slot_marks.h"
 
@@ -84,9 +85,13 @@ class OutlineReader {
     }
     if (api_ != PromptApi::kCompletion) out_.request += '}';
     if (is_text()) Arrange();
-    out_.several = prompts_ > 1 || answers_[0] || answers_[1];
-    out_.prompt_logprobs = prompt_logprobs_ || (echo_ && (logprobs_ || api_ == PromptApi::kChat));
-    return has_prompt_ ? PromptReason::kNone : PromptReason::kNoPrompt;
+    out_.several = prompts_ > 1 || answers_[0] || answers_[1] || changes_.several();
+    out_.prompt_logprobs = prompt_logprobs_ || changes_.uncached() ||
+                           (echo_ && (logprobs_ || api_ == PromptApi::kChat));
+    out_.doubtful = changes_.doubtful();
+    out_.most_tokens = changes_.most_tokens();
+    if (!has_prompt_) return PromptReason::kNoPrompt;
+    return changes_.another() ? PromptReason::kUnsupported : PromptReason::kNone;
   }
 
  private:
@@ -100,6 +105,7 @@ class OutlineReader {
     if (key == "prompt_logprobs") return Given(&prompt_logprobs_);
     if (key == "logprobs") return Given(&logprobs_);
     if (key == "n" || key == "best_of") return Answers(&answers_[key == "n" ? 0 : 1]);
+    if (PromptChanges::Has(key)) return Change(key);
     if (key == "echo") {
       echo_ = json_.Peek() == 't';
       return json_.SkipValue();
@@ -147,12 +153,26 @@ class OutlineReader {
     return json_.SkipValue();
   }
 
-  // Whether more than one is asked for, or may be.
-  bool Answers(bool* several) {
+  bool Change(std::string_view key) {
+    std::string_view value;
+    if (!Written(&value)) return false;
+    changes_.Set(key, value);
+    return true;
+  }
+
+  // A value as the body has it.
+  bool Written(std::string_view* value) {
     json_.Peek();
     const size_t begin = json_.at();
     if (!json_.SkipValue()) return false;
-    const std::string_view count = json_.Since(begin);
+    *value = json_.Since(begin);
+    return true;
+  }
+
+  // Whether more than one is asked for, or may be.
+  bool Answers(bool* several) {
+    std::string_view count;
+    if (!Written(&count)) return false;
     *several = count != "1" && count != "0" && count != "null";
     return true;
   }
@@ -208,10 +228,9 @@ class OutlineReader {
   }
 
   bool Copy() {
-    json_.Peek();
-    const size_t begin = json_.at();
-    if (!json_.SkipValue()) return false;
-    Put(json_.Since(begin));
+    std::string_view value;
+    if (!Written(&value)) return false;
+    Put(value);
     return true;
   }
 
@@ -331,6 +350,7 @@ class OutlineReader {
   bool prompt_logprobs_ = false;
   bool logprobs_ = false;
   bool echo_ = false;
+  PromptChanges changes_;
   size_t prompts_ = 1;
   std::array<bool, 2> answers_{};  // whether `n`, `best_of` ask for several
   PromptReason reason_ = PromptReason::kNone;

@@ -35,6 +35,10 @@ struct PromptOutline {
   bool prompt_logprobs = false;
   // Other prompts are computed with this one, or several answers to it.
   bool several = false;
+  // Engines may make another prompt of it than this, or do where it is long.
+  bool doubtful = false;
+  // A prompt of more tokens is another one: the engine leaves out some.
+  uint64_t most_tokens = UINT64_MAX;
 
   // Of several prompts of a completion the first counts. `roles`: whose texts may be slots.
   // `enough`: what is wanted is a text to be compared with others', about so much of each member.

@@ -25,8 +25,9 @@ enum class PromptReason : uint8_t {
   kTimeout = 13,
   kBusy = 14,        // the worker has enough to do
   kDistrusted = 15,  // the parity probe found other tokens than the engine's
+  kTruncated = 16,   // the engine leaves out some of it
 };
-inline constexpr int kPromptReasons = 16;
+inline constexpr int kPromptReasons = 17;
 
 const char* PromptReasonName(PromptReason reason);
 

@@ -114,7 +114,7 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   Silence& silence = silences_[endpoint->config.id];
   silence.failures = tokens.ok() ? 0 : silence.failures + 1;
   if (silence.failures >= kSilentAfter) silence.until = SteadyClock().Now() + kSilence;
-  if (!tokens.ok()) co_return nullptr;
+  if (!tokens.ok() || tokens->size() > outline.most_tokens) co_return nullptr;
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = TokenSource::kEngine;
   prompt->model = std::move(outline.model);
@@ -122,6 +122,7 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   prompt->salt = std::move(outline.salt);
   prompt->prompt_logprobs = outline.prompt_logprobs;
   prompt->several = outline.several;
+  prompt->doubtful = outline.doubtful;
   prompt->token_count = static_cast<uint32_t>(tokens->size());
   prompt->tokens = *std::move(tokens);
   NameAdapter(prompt.get());

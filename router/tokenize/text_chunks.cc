@@ -21,6 +21,9 @@ std::shared_ptr<TokenizedPrompt> TextChunksOf(PromptApi api, std::string_view bo
   prompt->salt = std::move(outline.salt);
   prompt->prompt_logprobs = outline.prompt_logprobs;
   prompt->several = outline.several;
+  // How many tokens it has is a guess.
+  const bool may_be_cut = outline.ids.empty() && outline.most_tokens != UINT64_MAX;
+  prompt->doubtful = outline.doubtful || may_be_cut;
   prompt->tokens = std::move(outline.ids);
   if (prompt->tokens.empty()) {
     // The messages are last in it: a longer chat begins with the same bytes.
@@ -31,6 +34,7 @@ std::shared_ptr<TokenizedPrompt> TextChunksOf(PromptApi api, std::string_view bo
       std::memcpy(prompt->tokens.data(), text.data(), prompt->tokens.size() * sizeof(TokenId));
     }
   }
+  if (prompt->tokens.size() > outline.most_tokens) return nullptr;
   prompt->token_count = static_cast<uint32_t>(prompt->tokens.size());
   return prompt;
 }

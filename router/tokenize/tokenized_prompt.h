@@ -38,6 +38,7 @@ struct TokenizedPrompt {
   // Other prompts are computed with this one, or several answers to it: what the reply counts is
   // their sum, or the last one's, to whom the first one's blocks are a hit.
   bool several = false;
+  bool doubtful = false;  // an engine may have made another prompt of the request
   // An agent's answer: the whole blocks' hashes in its namespace. Empty when the tokens are known.
   NamespaceId ns{};
   std::vector<BlockHash> chain{};
@@ -54,7 +55,7 @@ struct TokenizedPrompt {
   }
   bool has_tokens() const { return prefix != nullptr || !tokens.empty(); }
   // Whether the engine's count of cached tokens says how much of this prompt it had.
-  bool counted_alone() const { return !prompt_logprobs && !several; }
+  bool counted_alone() const { return !prompt_logprobs && !several && !doubtful; }
   // A copy of all of them; the common way is ChainIn.
   std::vector<TokenId> AllTokens() const;
   // The whole blocks' hashes as `space` names them; empty when that can't be known. The reference

@@ -86,11 +86,14 @@ TEST_F(EventPromises, WhatEnginesComputeAnywayIsNoContradiction) {
   logprobs.prompt_logprobs = true;
   TokenizedPrompt several = Prompt(3);
   several.several = true;
+  TokenizedPrompt doubtful = Prompt(3);
+  doubtful.doubtful = true;
   for (int i = 0; i < 20; ++i) {
     Reply(Prompt(1, kBlock), 0);      // the last token's block, though it is there
     Reply(Prompt(2, 2 * kBlock), 0);  // and the last one that matches, with EAGLE
     Reply(logprobs, 0);
-    Reply(several, 0);  // the last prompt's count
+    Reply(several, 0);   // the last prompt's count
+    Reply(doubtful, 0);  // another prompt, maybe
   }
   EXPECT_TRUE(feed_.trusted(holder_));
   EXPECT_EQ(metrics_.contradictions.value(), 0u);

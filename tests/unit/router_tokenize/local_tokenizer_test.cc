@@ -238,6 +238,32 @@ TEST_F(LocalTokenizerTest, AnAdapterHasItsBasesTokensAndAName) {
   EXPECT_EQ(ask("medicine").reason, PromptReason::kNoTokenizer);
 }
 
+// The engine leaves out some of a longer prompt: what it has then is in no index.
+TEST_F(LocalTokenizerTest, APromptThatTheEngineCutsIsNotKnown) {  // A8
+  Use(ModelFolder(KindNamed("gpt4")).Load());
+  const std::array<ReplicaNumber, 1> replica{0};
+  directory_.Set(replica, {.models = {{.name = "m"}}, .more = TakesMore::kNothing});
+  const auto ask = [&](const ordered_json& prompt, const ordered_json& most) {
+    return Ask(
+        "/v1/completions",
+        ordered_json{{"model", "m"}, {"prompt", prompt}, {"truncate_prompt_tokens", most}}.dump());
+  };
+  const SharedPrompt whole = ask("several words of a text", nullptr).prompt;
+  ASSERT_NE(whole, nullptr);
+  EXPECT_TRUE(whole->counted_alone());
+  const LocalTokenizer::Answer fits = ask("several words of a text", whole->token_count);
+  ASSERT_NE(fits.prompt, nullptr);
+  EXPECT_EQ(fits.prompt->AllTokens(), whole->AllTokens());
+  EXPECT_TRUE(fits.prompt->counted_alone());
+  const LocalTokenizer::Answer cut = ask("several words of a text", whole->token_count - 1);
+  EXPECT_EQ(cut.prompt, nullptr);
+  EXPECT_EQ(cut.reason, PromptReason::kTruncated);
+  EXPECT_EQ(ask({1, 2, 3}, 2).reason, PromptReason::kTruncated);
+  const SharedPrompt context = ask("several words of a text", -1).prompt;
+  ASSERT_NE(context, nullptr);
+  EXPECT_FALSE(context->counted_alone()) << "how much the model takes is not known";
+}
+
 // SGLang's forms, whether or not anybody lists the adapter.
 TEST_F(LocalTokenizerTest, AnUnknownAdapterIsNotItsBase) {
   Use(ModelFolder(KindNamed("gpt4")).Load());

@@ -127,6 +127,15 @@ TEST_F(PromptTokenizerTest, EnginesAreAskedAboutNothingThatTakesTheLoopLong) {
   EXPECT_EQ(one_.asked, 2);
 }
 
+TEST_F(PromptTokenizerTest, AnEnginesTokensOfAPromptThatItCutsAreNotItsPrompt) {  // A8
+  const auto ask = [this](int most) {
+    return Ask(R"(m","truncate_prompt_tokens":)" + std::to_string(most) + R"(,"user":"u)");
+  };
+  EXPECT_EQ(SourceOf(ask(3000)), TokenSource::kEngine);
+  EXPECT_EQ(ask(2), nullptr);
+  EXPECT_EQ(one_.asked, 2);
+}
+
 // Engines tokenize chats and completions only, and are not thought silent for it.
 TEST_F(PromptTokenizerTest, OtherApisAreNotAskedOfEngines) {
   for (int i = 0; i < 6; ++i) {
