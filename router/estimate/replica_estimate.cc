@@ -88,6 +88,8 @@ void ReplicaEstimate::LearnPrefill(const Flight& flight, const ReplyTokens& toke
     if (flight.whole) {
       prefill_.ObserveBound(computed, tokens.cached, flight.prefill_ms);
     } else {
+      // What it did before a silence tells nothing of it any more.
+      if (now - prefill_seen_ >= kFresh) prefill_ = {};
       prefill_.Observe(computed, tokens.cached, flight.prefill_ms);
       prefill_seen_ = now;
     }

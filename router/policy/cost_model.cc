@@ -42,6 +42,15 @@ double QueueMs(const Candidate& candidate) {
   return ms;
 }
 
+// What running requests hold is given up at their ends only, of which one comes in so long.
+double WaitForRoomMs(const Candidate& candidate, uint64_t fresh_tokens) {
+  const Replica& r = *candidate.replica;
+  const double room = static_cast<double>(r.cache.capacity_tokens) * (1 - r.load.kv_usage);
+  if (r.cache.capacity_tokens == 0 || static_cast<double>(fresh_tokens) <= room) return 0;
+  const double service = candidate.service_ms > 0 ? candidate.service_ms : kDefaultServiceMs;
+  return service / static_cast<double>(std::max<uint64_t>(1, RequestsAt(r)));
+}
+
 double RiskOfEviction(const Replica& r, double wait_ms) {
   if (r.cache.capacity_tokens == 0) return 0;
   return std::min(kMaxRisk, r.cache.churn_tokens_per_ms * wait_ms /
@@ -60,6 +69,7 @@ double WorthOfToken(const Replica& r, const PrefillModel& prefill, uint64_t prom
 CostModel::CostModel(const PolicyInput& input) : input_(input) {
   std::vector<uint64_t> matches;
   std::vector<const PrefillModel*> known;
+  std::vector<uint32_t> beyond;
   double requests_per_ms = 0, wait_ms = 0;
   for (const Candidate& c : input.candidates) {
     matches.push_back(c.match.device_tokens);
@@ -70,7 +80,9 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
   }
   for (const Candidate& c : input.candidates) {
     const PrefillBasis basis = c.replica->prefill_basis;
-    if (basis == best_basis_ && basis != PrefillBasis::kNone) known.push_back(&c.replica->prefill);
+    if (basis != best_basis_) continue;
+    beyond.push_back(c.replica->cache.beyond_tokens);
+    if (basis != PrefillBasis::kNone) known.push_back(&c.replica->prefill);
   }
   const auto n = static_cast<double>(input.candidates.size());
   mean_churn_ /= n;
@@ -78,6 +90,8 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
   std::sort(matches.begin(), matches.end(), std::greater<>());
   longest_tokens_ = matches.front();
   if (matches.size() > 1) shared_tokens_ = matches[1];
+  std::nth_element(beyond.begin(), beyond.begin() + beyond.size() / 2, beyond.end());
+  beyond_tokens_ = beyond[beyond.size() / 2];
   if (known.empty()) return;
   const auto middle = known.begin() + static_cast<ptrdiff_t>(known.size() / 2);
   std::nth_element(known.begin(), middle, known.end(), [&](const auto* a, const auto* b) {
@@ -94,9 +108,15 @@ CandidateCost CostModel::Of(const Candidate& candidate) const {
   const PrefillModel& prefill = own ? r.prefill : *typical_;
   CandidateCost cost{.replica = r.id, .rank = r.rank, .queue_ms = QueueMs(candidate)};
   ChooseLoad(candidate, prefill, &cost);
+  cost.queue_ms += WaitForRoomMs(candidate, input_.prompt_tokens - cost.local_tokens);
   AddDisplacement(r, prefill, &cost);
   if (unknown) cost.exploration_ms += kLearningWorth * cost.prefill_ms;
-  cost.crowding_ms = behind_ * (cost.prefill_ms + cost.displacement_ms - cost.exploration_ms);
+  // At the fleet's speed, whatever the replica's: those who wait elsewhere are not delayed by a
+  // slow one that works, and would never be sent there if its price grew with their queue.
+  const uint64_t context = uint64_t{cost.local_tokens} + cost.remote_tokens;
+  const double work_ms =
+      typical_ ? typical_->PredictMs(input_.prompt_tokens - context, context) : cost.prefill_ms;
+  cost.crowding_ms = behind_ * (work_ms + cost.displacement_ms - cost.exploration_ms);
   cost.ttft_ms = cost.queue_ms + cost.load_ms + cost.prefill_ms;
   cost.total_ms =
       cost.ttft_ms + cost.tail_ms + cost.displacement_ms - cost.exploration_ms + cost.crowding_ms;
@@ -111,7 +131,7 @@ void CostModel::ChooseLoad(const Candidate& candidate, const PrefillModel& prefi
   const uint64_t usable = prompt > 0 ? prompt - 1 : 0;
   const auto held = [&](uint64_t tokens) {
     if (std::min(tokens, usable) < kMinMatchTokens) return uint64_t{0};
-    tokens = std::min(tokens + r.cache.beyond_tokens, usable);
+    tokens = std::min(tokens + beyond_tokens_, usable);
     const double left = 1 - RiskOfEviction(r, cost->queue_ms);
     return static_cast<uint64_t>(static_cast<double>(tokens) * left);
   };

@@ -1,7 +1,7 @@
 // CostModel: the predicted cost of one request at each of its candidates, in ms. A pure function of
 // a PolicyInput; any thread. router/policy/README.md derives each term.
 //
-//   queue        = prefill ahead of it + waiting for a slot when none is free
+//   queue        = prefill ahead of it + waiting for a slot, and for memory, when none is free
 //   load         = tokens of the replica's slower tiers and of the store's prefix beyond its own,
 //                  over their measured rates, when that takes less than computing them
 //   prefill      = what is left, after that much context
@@ -37,6 +37,7 @@ class CostModel {
   const PolicyInput& input_;
   PrefillBasis best_basis_ = PrefillBasis::kNone;
   std::optional<PrefillModel> typical_;  // of the candidates of that basis, unless it is none
+  uint32_t beyond_tokens_ = 0;           // the median of the same
   double mean_churn_ = 0;
   double behind_ = 0;            // requests that will wait for what is computed now
   uint64_t longest_tokens_ = 0;  // of the candidates' matches

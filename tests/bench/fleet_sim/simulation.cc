@@ -32,7 +32,9 @@ class Run {
   Run(const FleetShape& shape, const Work& work, const router::Policy& policy, uint64_t seed)
       : shape_(shape), work_(work), policy_(policy), random_(seed) {
     for (size_t i = 0; i < shape.replicas; ++i) {
-      replicas_.emplace_back(shape.engine, work.tokens_per_block);
+      EngineShape engine = shape.engine;
+      if (i == 0) engine.prefill.linear_ms *= shape.first_slower;
+      replicas_.emplace_back(engine, work.tokens_per_block);
     }
     routers_.resize(shape.routers);
     for (auto& known : routers_) {

@@ -17,8 +17,9 @@ namespace ember::sim {
 struct FleetShape {
   size_t replicas = 4;
   EngineShape engine;
-  size_t routers = 1;      // requests are dealt to them in turn
-  double report_ms = 250;  // between two load reports of a replica, to all routers
+  double first_slower = 1;  // replica 0 computes so much longer
+  size_t routers = 1;       // requests are dealt to them in turn
+  double report_ms = 250;   // between two load reports of a replica, to all routers
   // Scenarios; 0: it does not happen.
   double kill_first_ms = 0, back_ms = 0;  // replica 0 dies, and comes back empty
   double join_ms = 0;                     // the second half of the replicas joins

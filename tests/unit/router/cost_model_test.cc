@@ -184,6 +184,45 @@ TEST(CostModel, InACrowdWorkCostsMoreThanWaiting) {
   EXPECT_GT(d.candidates[1].crowding_ms, d.candidates[0].crowding_ms);
 }
 
+TEST(CostModel, AQueueElsewhereMakesASlowReplicaAttractive) {
+  // D24: a mixed fleet under load, whose fast replicas queue while the slow one has nothing to do.
+  PolicyFixture f;
+  Replica& slow = f.Add("slow");
+  slow.prefill.linear_ms = 15;
+  for (const char* id : {"fast1", "fast2"}) f.Add(id).backlog_ms = 11000;
+  for (size_t i = 0; i < 3; ++i) {
+    Replica& r = const_cast<Replica&>(*f.at(i).replica);
+    r.requests_per_ms = 0.001;
+    r.typical_prefill_ms = 5000;
+  }
+  const RoutingDecision d = FindPolicy("cache_aware")->Decide(f.Prompt(1000));
+  EXPECT_EQ(d.replica, "slow");
+  EXPECT_DOUBLE_EQ(d.candidates[0].crowding_ms, d.candidates[1].crowding_ms);
+}
+
+TEST(CostModel, APromptThatDoesNotFitBesideWhatRunsWaitsForAnEnd) {
+  PolicyFixture f;
+  for (const char* id : {"pressed", "other"}) f.Add(id).cache = {.capacity_tokens = 100000};
+  Replica& pressed = const_cast<Replica&>(*f.at(0).replica);
+  pressed.load.kv_usage = 0.99;
+  pressed.load.running = 4;
+  pressed.load.slots_total = 8;
+  f.at(0).service_ms = 8000;
+  EXPECT_DOUBLE_EQ(CostAt(f, 0, f.Prompt(1600)).queue_ms, 2000);
+  EXPECT_DOUBLE_EQ(CostAt(f, 0, f.Prompt(900)).queue_ms, 0);
+  f.at(0).match.device_tokens = f.at(1).match.device_tokens = 1200;  // nothing new for these
+  EXPECT_DOUBLE_EQ(CostAt(f, 0, f.Prompt(1600)).queue_ms, 0);
+}
+
+TEST(CostModel, WhatOneReplicaAloneLearnedOfMatchesTellsItNotApart) {
+  // A newcomer has seen few hits. It would look dearer than the others for ever.
+  PolicyFixture f;
+  for (const char* id : {"a", "b", "newcomer"}) f.Add(id).cache.beyond_tokens = 15;
+  const_cast<Replica&>(*f.at(2).replica).cache.beyond_tokens = 4;
+  for (size_t i = 0; i < 3; ++i) f.at(i).match.device_tokens = 512;
+  EXPECT_EQ(CostAt(f, 2, f.Prompt(1000)).local_tokens, 527u);
+}
+
 TEST(CostModel, AMissGoesWhereTheLoadIsLeastWhateverTheCachesHold) {
   // D23: 500 cold prompts, one replica busy and nearly empty, the other idle and full of blocks.
   PolicyFixture f;

@@ -148,6 +148,25 @@ TEST(ReplicaEstimate, TheAgentsOwnFitWins) {
   EXPECT_NEAR(view.prefill.PredictMs(200, 0), 20, 0.1);
 }
 
+TEST(ReplicaEstimate, AfterAMinutesSilenceItIsJudgedAnew) {
+  // It was slow, was therefore sent nothing, and is well again.
+  ReplicaEstimate estimate;
+  const auto answer = [&](double at, double ms) {
+    const auto flight = estimate.OnSent(0, At(at));
+    estimate.OnFirstToken(flight, At(at + ms));
+    estimate.OnReply(flight, {.prompt = 1000}, At(at + ms));
+    estimate.OnEnd(flight);
+  };
+  for (int i = 0; i < 20; ++i) answer(i * 2000, 1500);
+  EXPECT_NEAR(Described(estimate, 40000).prefill.PredictMs(1000, 0), 1500, 50);
+  answer(101000, 100);
+  EXPECT_EQ(Described(estimate, 101200).prefill_basis, PrefillBasis::kLittle) << "tried again";
+  for (int i = 1; i < 4; ++i) answer(101000 + i * 1000, 100);
+  const Replica view = Described(estimate, 104200);
+  EXPECT_EQ(view.prefill_basis, PrefillBasis::kEnough);
+  EXPECT_NEAR(view.prefill.PredictMs(1000, 0), 100, 30);
+}
+
 TEST(ReplicaEstimate, WhatRepliesSaidAMinuteAgoIsStale) {
   // A replica that seemed slow once is sent nothing that could show that it no longer is.
   ReplicaEstimate estimate;
