@@ -27,12 +27,12 @@ TEST(Config, DefaultsListenOnLoopbackOnly) {
 }
 
 TEST(Config, ReadsWhatTheHelpShows) {
-  const auto config =
-      Parse({"--listen=127.0.0.1:0", "--grpc=off", "--policy=sticky",
-             "--replica=r1,http=127.0.0.1:1,grpc=127.0.0.1:2",
-             "--replica=r2,http=127.0.0.1:3,model=a,b", "--max-body-mib=1",
-             "--allow-path=/v1/files", "--header-timeout-ms=7", "--tokenize-timeout-ms=50",
-             "--max-choices=2", "--models-interval-ms=0", "--drain-delay-ms=0"});
+  const auto config = Parse({"--listen=127.0.0.1:0", "--grpc=off", "--policy=sticky",
+                             "--replica=r1,http=127.0.0.1:1,grpc=127.0.0.1:2",
+                             "--replica=r2,http=127.0.0.1:3,model=a,b", "--max-body-mib=1",
+                             "--allow-path=/v1/files", "--header-timeout-ms=7",
+                             "--min-read-rate=77", "--tokenize-timeout-ms=50", "--max-choices=2",
+                             "--models-interval-ms=0", "--drain-delay-ms=0"});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ((*config)->service.server.port, 0);
   EXPECT_FALSE((*config)->grpc);
@@ -42,6 +42,7 @@ TEST(Config, ReadsWhatTheHelpShows) {
   EXPECT_EQ((*config)->service.models_interval, Duration::zero());
   EXPECT_EQ((*config)->service.server.max_body_bytes, size_t{1} << 20);
   EXPECT_EQ((*config)->service.server.header_timeout, milliseconds(7));
+  EXPECT_EQ((*config)->service.server.min_read_rate, 77u);
   EXPECT_EQ((*config)->service.allowed_paths, std::vector<std::string>{"/v1/files"});
   EXPECT_EQ((*config)->service.tokenizer.engine.deadline, milliseconds(50));
   EXPECT_EQ((*config)->service.router.fan_out.choices, 2u);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/unit/router/slow_replica.h"
 
 namespace ember::router {
@@ -62,6 +64,30 @@ TEST_F(QueueTest, AFullQueueIs429AndALongWait503BothWithRetryAfter) {
   EXPECT_EQ(late.status(), 503);
   EXPECT_GE(std::stoi(late.Field("Retry-After")), 1);
   EXPECT_EQ(slow.replica.requests(), 1) << "who was refused was never sent on";
+}
+
+TEST_F(QueueTest, WhoTakesTooLittleOfAReplyHoldsNoPlaceForEver) {
+  FakeReplica replica([](TestSocket& peer, const WireMessage& request) {
+    if (request.Field("X-Large").empty()) return (void)peer.Send(JsonReply(200, "{}"));
+    peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n");
+    while (peer.Send(std::string(1 << 20, 'x'))) {
+    }
+  });
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+    o.replicas[0].max_concurrency = 1;
+    o.server.write_timeout = milliseconds(500);
+    o.server.min_read_rate = 100u << 20;
+  });
+  TestSocket slow_reader = router.Client();
+  slow_reader.Send(Post("{}", "X-Large: 1\r\n"));
+  ASSERT_TRUE(slow_reader.ReadUntil("\r\n\r\n"));
+  std::atomic<bool> end{false};
+  std::thread reader([&] {
+    while (!end && !slow_reader.ReadSome().empty()) LetTimePass(milliseconds(10));
+  });
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 200) << "it waits for that place";
+  end = true;
+  reader.join();
 }
 
 TEST_F(QueueTest, ReplicasThatComeAndGoDoNotShortenRetryAfter) {
