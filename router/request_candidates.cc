@@ -147,6 +147,11 @@ std::vector<Candidate> Router::Candidates(const Routing& routing) const {
     parts_.replicas->Describe(n, now);
     candidates.push_back({.replica = &m.view, .service_ms = m.service_ms, .number = n});
   }
+  // Who refuses what others take looks idle.
+  const auto avoided = [&](const Candidate& c) {
+    return parts_.replicas->at(c.number).endpoint->refusals.avoided(now);
+  };
+  if (!std::ranges::all_of(candidates, avoided)) std::erase_if(candidates, avoided);
   return candidates;
 }
 

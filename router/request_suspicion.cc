@@ -49,6 +49,12 @@ void Router::Judge(const http::Request& request, Routing* routing, const Attempt
   } else if (routing->digest && result.relay.end == http::RelayEnd::kDone) {
     suspects_.OnServed(*routing->digest);
   }
+  if (result.relay.status == 404 && routing->options.has_prompt) {
+    parts_.replicas->DoubtModel(routing->chosen, *routing->model);
+  }
+  if (result.retry_reason == "status_429" || result.retry_reason == "refused") {
+    routing->refused_by = parts_.replicas->at(routing->chosen).endpoint;
+  }
   if (!result.verdict) return;
   const TimePoint now = SteadyClock().Now();
   if (!counts) return parts_.replicas->ApplyExcusedReply(routing->chosen, now);

@@ -43,6 +43,9 @@ OpenAiError ErrorOf(const AttemptResult& result) {
   if (result.relay.error.code() == StatusCode::kCorrupt) {
     return OpenAiError::ForHttpStatus(502, error.message, error.code);
   }
+  if (result.retry_reason == "status_429" || result.retry_reason == "refused") {
+    return OpenAiError::ForHttpStatus(result.relay.status, "the replica refused the request");
+  }
   const bool later = result.retry_reason == "connect" || result.retry_reason == "busy" ||
                      result.retry_reason == "status_503";
   return later ? OpenAiError::ForHttpStatus(503, error.message) : error;
@@ -110,6 +113,7 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
       co_return;
     }
     error = ErrorOf(result);
+    routing.retry_after_s = result.retry_after_s;
     if (result.retry_reason != "hung") routing.failure = result.relay.error.message();
     if (result.retry_reason.empty() || routing.breaks >= routing.may_break) break;
     retry_reason = result.retry_reason;
@@ -228,7 +232,8 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                   .prefill_tokens = record.prompt_tokens -
                                     std::min(record.prompt_tokens, record.predicted_tokens),
                   .several = routing->prompt != nullptr && routing->prompt->several,
-                  .fresh = routing->breaks + 1 >= routing->may_break};
+                  .fresh = routing->breaks + 1 >= routing->may_break,
+                  .refused_by = routing->refused_by};
   if (record.trace.active) record.attempts.back().span = parts_.random->Next();
   // The member, and its number, last as long as the flight.
   ReplicaSet::Flight flight = parts_.replicas->Start(

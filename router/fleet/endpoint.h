@@ -9,6 +9,7 @@
 
 #include "client/http/cancellation.h"
 #include "router/fleet/health.h"
+#include "router/fleet/refusals.h"
 #include "router/fleet/replica_config.h"
 #include "router/fleet/replica_number.h"
 
@@ -30,6 +31,7 @@ struct Endpoint {
 
   ReplicaConfig config;  // changed by ReplicaSet::Tune alone
   Health health;
+  Refusals refusals;
   std::vector<ReplicaNumber> members;  // one, or one a rank, in order of rank
   std::string model;                   // as its agent says
   bool agent_connected = false;

@@ -14,6 +14,8 @@ constexpr size_t kMaxListBytes = 4u << 20;
 constexpr Duration kListTimeout = seconds(2);
 // Questions in vain until one that has never answered is taken to serve any model.
 constexpr int kFirstTries = 5;
+// A path that an engine does not have is 404 as well, however often it is asked.
+constexpr Duration kDoubtPause = seconds(1);
 
 }  // namespace
 
@@ -32,6 +34,12 @@ void ModelPoller::OnStateChanged(const Endpoint& endpoint) {
   std::exchange(watch->second->wake, std::make_shared<http::Cancellation>())->Cancel();
 }
 
+void ModelPoller::OnModelsDoubted(const Endpoint& endpoint) {
+  const auto watch = watches_.find(&endpoint);
+  if (watch == watches_.end()) return;
+  if (SteadyClock().Now() - watch->second->asked >= kDoubtPause) OnStateChanged(endpoint);
+}
+
 void ModelPoller::OnRemoved(const Endpoint& endpoint) {
   const auto watch = watches_.find(&endpoint);
   if (watch == watches_.end()) return;
@@ -45,6 +53,7 @@ asio::awaitable<void> ModelPoller::Poll(std::shared_ptr<Endpoint> endpoint,
   int failed = 0;  // questions in a row
   while (!watch->stop.cancelled()) {
     while (endpoint->health.usable() && std::exchange(watch->due, false)) {
+      watch->asked = SteadyClock().Now();
       Result<std::optional<ModelList>> list = co_await Ask(*endpoint, watch->stop);
       if (watch->stop.cancelled()) co_return;
       failed = list.ok() ? 0 : failed + 1;

@@ -1,6 +1,6 @@
 // ModelPoller: asks each replica which models it serves, at /v1/models: when it becomes usable, for
-// it may be another process, and now and then, for adapters come and go. One that could not be
-// asked is asked again at the pace of its probes.
+// it may be another process, now and then, for adapters come and go, and when it did not know one.
+// One that could not be asked is asked again at the pace of its probes.
 //
 // Concurrency: the router's loop thread. `replicas` and `pool` must outlive the loop's threads.
 #pragma once
@@ -22,6 +22,7 @@ class ModelPoller final : public ReplicaListener {
 
   void OnAdded(const Endpoint& endpoint) override;
   void OnStateChanged(const Endpoint& endpoint) override;
+  void OnModelsDoubted(const Endpoint& endpoint) override;
   void OnRemoved(const Endpoint& endpoint) override;
 
  private:
@@ -30,6 +31,7 @@ class ModelPoller final : public ReplicaListener {
     // Ends the pause before the next question.
     std::shared_ptr<http::Cancellation> wake = std::make_shared<http::Cancellation>();
     bool due = true;
+    TimePoint asked;  // last
   };
   boost::asio::awaitable<void> Poll(std::shared_ptr<Endpoint> endpoint,
                                     std::shared_ptr<Watch> watch);

@@ -21,6 +21,8 @@ class ReplicaListener {
   virtual void OnRemoved(const Endpoint&) {}
   // Other models than before, as it lists them.
   virtual void OnModelsChanged(const Endpoint&) {}
+  // It did not know a model that it had listed.
+  virtual void OnModelsDoubted(const Endpoint&) {}
   // Its last request has ended.
   virtual void OnGone(const Endpoint&) {}
 };

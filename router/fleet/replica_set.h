@@ -162,6 +162,12 @@ class ReplicaSet {
   // What it answered; nothing: it lists none. One that could not be asked is taken to serve what it
   // served. Models that were declared are only added to, by their adapters.
   void ApplyModels(const Endpoint& endpoint, Result<std::optional<ModelList>> told);
+  // It answered that it knows no such model.
+  void DoubtModel(ReplicaNumber replica, std::string_view model) const {
+    const auto listed = models_.entries().find(model);
+    if (listed == models_.entries().end() || !listed->second.members.test(replica)) return;
+    for (ReplicaListener* l : listeners_) l->OnModelsDoubted(*at(replica).endpoint);
+  }
   // Health's witnesses; `endpoint` may have been removed meanwhile.
   void ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now);
   void ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <spdlog/spdlog.h>
+
 #include <charconv>
 #include <utility>
 
@@ -17,6 +19,7 @@ namespace {
 
 namespace asio = boost::asio;
 
+constexpr uint64_t kMaxRetryAfter = 3600;          // s
 constexpr Duration kPatience = milliseconds(250);  // to learn whether anybody listens
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
@@ -39,9 +42,30 @@ std::optional<uint64_t> ReadCount(std::string_view text) {
   return n;
 }
 
+// Another replica may take what this one refuses so: it is full or going, or has another key, or
+// knows other models.
+bool MayBeTakenElsewhere(int status, const Attempt& attempt) {
+  if (!attempt.may_retry) return false;
+  if (status == 503 || status == 429) return true;
+  return (status == 401 || status == 403 || status == 404) && attempt.options->has_prompt &&
+         attempt.refused_by == nullptr;
+}
+
+// What the head says of whom the replica refuses.
+void NoteRefusal(int status, const Attempt& attempt, Endpoint& endpoint) {
+  if (status < 200 || status >= 300) return;
+  endpoint.refusals.OnTaken();
+  if (attempt.refused_by == nullptr || !attempt.refused_by->refusals.OnAlone(Now())) return;
+  spdlog::warn("replica {}: it refuses what others take; see the access log for the status",
+               attempt.refused_by->config.id);
+}
+
 std::string RetryReasonOf(const http::RelayOutcome& relay) {
   if (relay.stopped) return "";
-  if (relay.end == http::RelayEnd::kRejected) return "status_503";
+  if (relay.end == http::RelayEnd::kRejected) {
+    if (relay.status == 429) return "status_429";
+    return relay.status == 503 ? "status_503" : "refused";
+  }
   if (relay.end != http::RelayEnd::kFailedBefore) return "";
   switch (relay.error.code()) {
     case StatusCode::kUnavailable:
@@ -125,10 +149,14 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   bool said_by_agent = false;
   relay.accept = [&](http::ResponseHead& head) {
     event_stream = head.headers.Get("Content-Type").starts_with("text/event-stream");
-    return !(attempt.may_retry && head.status == 503);
+    if (!MayBeTakenElsewhere(head.status, attempt)) return true;
+    result.retry_after_s = static_cast<int>(
+        std::min<uint64_t>(ReadCount(head.headers.Get("Retry-After")).value_or(0), kMaxRetryAfter));
+    return false;
   };
   relay.before_head = [&](http::ResponseHead& head, const http::RelayOutcome& so_far) {
     using Answer = ReplicaSet::Answer;
+    NoteRefusal(head.status, attempt, *member.endpoint);
     attempt.flight->PrefillDone(head.status != 200 ? Answer::kNone
                                 : event_stream     ? Answer::kStream
                                                    : Answer::kWhole,
@@ -172,7 +200,8 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
       result.relay.error.code() == StatusCode::kUnavailable) {
     result.cut_at = member.config.http;
   }
-  if (result.relay.end == http::RelayEnd::kDone) {
+  // How soon it refuses says nothing of how long others wait.
+  if (result.relay.end == http::RelayEnd::kDone && result.relay.status < 400) {
     // A stream shows when its prefill ended; of a whole reply we see only the end.
     const TimePoint from =
         result.relay.event_stream ? result.relay.first_byte_at : result.relay.started_at;

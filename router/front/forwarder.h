@@ -36,6 +36,8 @@ struct Attempt {
   bool may_retry = false;                 // another replica may answer instead
   bool several = false;                   // see TokenizedPrompt
   bool fresh = false;                     // on a connection of its own, sent once
+  // Refused it before, for a reason that may be its own; null: nobody did.
+  std::shared_ptr<Endpoint> refused_by{};
   // Told the id of the response that the reply is, before the client sees it; null: it is none.
   std::function<void(std::string_view id)> on_response_id;
 };
@@ -46,11 +48,12 @@ struct AttemptResult {
   std::optional<uint64_t> cached_tokens;  // as the agent said in its reply's head
   std::optional<ReplyUsage> usage;        // as the engine counted, as far as it did
   // Set when nothing was sent to the client and another replica may do better: "connect", "reset",
-  // "busy", "hung" or "status_503".
+  // "busy", "hung", "status_503", "status_429" or "refused".
   std::string retry_reason;
   // What it says about the replica's health, if anything; a failed connection was told already.
   std::optional<Health::Reply> verdict;
   std::string verdict_reason;          // for people; "" when it is good
+  int retry_after_s = 0;               // as a 429 that was not passed on said; 0: it did not
   std::optional<http::Origin> cut_at;  // the replica broke off within its reply; see IsDead
 };
 

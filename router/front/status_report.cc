@@ -237,6 +237,7 @@ StatusReport StatusReport::Of(const ReplicaSet& replicas, const PrefixIndex& ind
     if (models == nullptr) {
       models = NamesOf(replicas.models().ListOf(m.endpoint->members.front()));
       told.ejections = m.endpoint->ejections;
+      told.refusals = m.endpoint->refusals.count();
     }
     told.models = models;
     if (told.model.empty() && !models->empty()) told.model = models->front();
@@ -267,6 +268,14 @@ std::string StatusReport::PrometheusText() const {
           fmt::format("ember_router_replica_ejections_total{{replica=\"{}\",reason=\"{}\"}} {}\n",
                       r.id, EjectionName(static_cast<Ejection>(i)), (*r.ejections)[i]);
     }
+  }
+  out +=
+      "# HELP ember_router_replica_refusals_total Requests that it refused and another took\n"
+      "# TYPE ember_router_replica_refusals_total counter\n";
+  for (const ReplicaReport& r : replicas) {
+    if (!r.ejections) continue;
+    out +=
+        fmt::format("ember_router_replica_refusals_total{{replica=\"{}\"}} {}\n", r.id, r.refusals);
   }
   AppendStores(stores, &out);
   return out;

@@ -37,6 +37,7 @@ struct ReplicaReport {
   ReplicaTotals totals;
   // Of the whole replica; only with its first rank.
   std::optional<std::array<uint64_t, kEjectionReasons>> ejections;
+  uint64_t refusals = 0;  // of the replica; where ejections are
 };
 
 struct StatusReport {

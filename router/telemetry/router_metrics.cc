@@ -62,7 +62,7 @@ RouterMetrics::RouterMetrics(MetricsRegistry& r)
       inter_token(r.AddHistogram("ember_router_inter_token_seconds",
                                  "Between two pieces of an event stream's body")),
       retries(r, "ember_router_retries_total", "Attempts given up for another replica", "reason",
-              {"connect", "reset", "busy", "hung", "status_503"}),
+              {"connect", "reset", "busy", "hung", "status_503", "status_429", "refused"}),
       model_requests(r, "ember_router_model_requests_total",
                      "Requests for a model that some replica lists", "model", {}, 64),
       decisions_(r, "ember_router_decisions_total", "Decisions by reason", "reason",

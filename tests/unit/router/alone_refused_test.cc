@@ -1,0 +1,112 @@
+// Replicas that refuse what others take, and clients whose requests all refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/router/models_fixture.h"
+
+namespace ember::router {
+namespace {
+
+using http::Eventually;
+using http::TestSocket;
+using http::WireMessage;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kRequests = 40;
+
+std::string Prompt(int i) {
+  return "{\"messages\":[{\"role\":\"user\",\"content\":\"" + std::to_string(i) + "\"}]}";
+}
+
+TEST(AloneRefused, AReplicaThatRefusesAtOnceDrawsNothing) {
+  for (const int status : {401, 403, 404, 429}) {
+    for (const char* policy : {"cache_aware", "least_loaded", "round_robin", "power_of_two"}) {
+      SCOPED_TRACE(std::to_string(status) + " " + policy);
+      FakeReplica good(Answering(JsonReply(200, "{}")));
+      FakeReplica bad(Answering(JsonReply(status, "{\"error\":{}}")));
+      RouterFixture router({good.origin(), bad.origin()});
+      const std::string header = "x-ember-policy: " + std::string(policy) + "\r\n";
+      for (int i = 0; i < kRequests; ++i) {
+        EXPECT_EQ(router.Ask(Post(Prompt(i), header)).status(), 200);
+      }
+      EXPECT_LE(bad.requests(), kRequests / 4);
+      EXPECT_GE(good.requests(), kRequests);
+      const std::string metrics = router.Page("/metrics");
+      EXPECT_THAT(metrics, HasSubstr("ember_router_replica_refusals_total{replica=\"r1\"} 0\n"));
+      EXPECT_THAT(metrics, Not(testing::ContainsRegex("ejections_total[^\n]* [1-9]")));
+      EXPECT_EQ(router.Ask(Post("{}", "x-ember-pin: r2\r\n")).status(), status)
+          << "who wants that one gets its word";
+    }
+  }
+}
+
+TEST(AloneRefused, AReplicaThatIsMendedGetsItsShareAgain) {
+  std::atomic<int> status{401};
+  FakeReplica good(Answering(JsonReply(200, "{}")));
+  FakeReplica bad(
+      [&](TestSocket& peer, const WireMessage&) { peer.Send(JsonReply(status.load(), "{}")); });
+  RouterFixture router({good.origin(), bad.origin()});
+  for (int i = 0; i < kRequests; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  EXPECT_THAT(router.Page("/metrics"),
+              testing::ContainsRegex("replica_refusals_total.replica=\"r2\". [1-9]"));
+  status = 200;
+  ASSERT_TRUE(Eventually([&] { return router.Ask(Post("{}")).Field("x-ember-replica") == "r2"; }));
+  const int before = bad.requests();
+  for (int i = 0; i < 10; ++i) router.Ask(Post("{}"));
+  EXPECT_EQ(bad.requests(), before + 5);
+}
+
+// D26: what every replica says to a client is the client's doing.
+TEST(AloneRefused, WhatAllRefuseIsPassedOnAndShiftsNothing) {
+  for (const int status : {400, 401, 403, 404, 413, 422, 429}) {
+    SCOPED_TRACE(status);
+    const auto script = [&](TestSocket& peer, const WireMessage& request) {
+      const bool bad = request.body.find("bad") != std::string::npos;
+      peer.Send(bad ? JsonReply(status, "{\"own\":1}", "Retry-After: 7\r\n")
+                    : JsonReply(200, "{}"));
+    };
+    FakeReplica one(script), two(script);
+    RouterFixture router({one.origin(), two.origin()});
+    for (int i = 0; i < kRequests; ++i) {
+      const WireMessage reply = router.Ask(Post("{\"bad\":1}"));
+      EXPECT_EQ(reply.status(), status);
+      EXPECT_EQ(reply.body, "{\"own\":1}");
+      EXPECT_EQ(reply.Field("retry-after"), "7");
+    }
+    const int once = status == 400 || status == 413 || status == 422 ? kRequests : 2 * kRequests;
+    EXPECT_EQ(one.requests() + two.requests(), once);
+    const int before_one = one.requests(), before_two = two.requests();
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+    EXPECT_EQ(one.requests() - before_one, 5);
+    EXPECT_EQ(two.requests() - before_two, 5);
+    EXPECT_THAT(router.Page("/metrics"), Not(testing::ContainsRegex("refusals_total[^\n]* [1-9]")));
+  }
+}
+
+// A replica lost an adapter that it had listed, between two questions.
+TEST(AloneRefused, AModelThatIsGoneAtOneReplicaIsServedByTheOtherAndListedAnew) {
+  std::atomic<bool> gone{false};
+  FakeReplica lost([&](TestSocket& peer, const WireMessage& request) {
+    const bool unknown = gone && request.body.find("ad3") != std::string::npos;
+    peer.Send(JsonReply(unknown ? 404 : 200, "{}"));
+  });
+  FakeReplica has(Answering(JsonReply(200, "{}")));
+  lost.SetModels({"base", "ad3"});
+  has.SetModels({"base", "ad3"});
+  RouterFixture router({lost.origin(), has.origin()}, [](ServiceOptions& o) {
+    AskingForModels(o);
+    o.models_interval = seconds(3600);
+  });
+  ASSERT_TRUE(AwaitModels(router, {{"base", "ad3"}, {"base", "ad3"}}));
+  gone = true;
+  lost.SetModels({"base"});
+  const auto listed_anew = [&] {
+    EXPECT_EQ(router.Ask(Post(Body("ad3"))).status(), 200);
+    return router.Status().replicas.front().models->size() == 1;
+  };
+  EXPECT_TRUE(Eventually(listed_anew)) << "its list is asked for long before the interval is over";
+}
+
+}  // namespace
+}  // namespace ember::router
