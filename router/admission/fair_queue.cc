@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 namespace ember::router {
 namespace {
@@ -46,37 +47,40 @@ void FairQueue::Remove(Ticket ticket) {
 }
 
 std::optional<FairQueue::Ticket> FairQueue::Pop(const std::function<bool(Ticket)>& may_go) {
-  // A share passed over for its deficit has enough after at most this many rounds.
-  size_t turns = order_.size() * (kMaxCost / kQuantum + 1);
-  size_t idle = 0;  // shares in a row none of whose requests may go
-  while (turns-- > 0 && idle < order_.size()) {
-    const SharePlace share = order_.begin();
+  struct Next {
+    SharePlace share;
+    TenantPlace tenant;
     std::deque<Waiter>::iterator waiter;
-    const auto has_one = [&](Tenant& t) {
+    uint32_t rounds;  // in which its share can pay for it
+  };
+  std::vector<Next> ready;
+  size_t first = 0;  // of those who are served after the fewest rounds
+  for (SharePlace s = order_.begin(); s != order_.end(); ++s) {
+    for (TenantPlace t = s->tenants.begin(); t != s->tenants.end(); ++t) {
       const auto end =
-          t.waiters.begin() + static_cast<ptrdiff_t>(std::min(t.waiters.size(), kLookAhead));
-      waiter =
-          std::find_if(t.waiters.begin(), end, [&](const Waiter& w) { return may_go(w.ticket); });
-      return waiter != end;
-    };
-    const auto tenant = std::find_if(share->tenants.begin(), share->tenants.end(), has_one);
-    const bool found = tenant != share->tenants.end();
-    if (found && waiter->cost <= share->deficit) {
-      const Ticket ticket = waiter->ticket;
-      share->deficit -= waiter->cost;
-      share->tenants.splice(share->tenants.end(), share->tenants, tenant);
-      Take({share, tenant}, waiter);
-      return ticket;
+          t->waiters.begin() + static_cast<ptrdiff_t>(std::min(t->waiters.size(), kLookAhead));
+      const auto waiter =
+          std::find_if(t->waiters.begin(), end, [&](const Waiter& w) { return may_go(w.ticket); });
+      if (waiter == end) continue;
+      const uint32_t missing = waiter->cost - std::min(waiter->cost, s->deficit);
+      ready.push_back({s, t, waiter, std::max(missing, 1u)});
+      if (ready.back().rounds < ready[first].rounds) first = ready.size() - 1;
+      break;
     }
-    if (found) {
-      idle = 0;
-      share->deficit += kQuantum;
-    } else {
-      ++idle;
-    }
-    order_.splice(order_.end(), order_, share);
+    if (!ready.empty() && ready[first].rounds == 1) break;
   }
-  return {};
+  if (ready.empty()) return {};
+  // All those rounds at once; whoever stands behind it has not had its turn in the last one.
+  const Next next = ready[first];
+  for (size_t i = 0; i < ready.size(); ++i) {
+    ready[i].share->deficit += next.rounds - (i > first ? 1 : 0);
+  }
+  next.share->deficit -= next.waiter->cost;
+  order_.splice(order_.end(), order_, order_.begin(), std::next(next.share));
+  next.share->tenants.splice(next.share->tenants.end(), next.share->tenants, next.tenant);
+  const Ticket ticket = next.waiter->ticket;
+  Take({next.share, next.tenant}, next.waiter);
+  return ticket;
 }
 
 std::optional<FairQueue::Ticket> FairQueue::NewestOfMost(Share& share, size_t least) {

@@ -24,9 +24,9 @@ class FairQueue {
     std::string tenant;  // within it
   };
 
-  // The largest cost that counts, and what a share may spend in a round.
+  // The largest cost that counts. In a round a share may spend 1, so that of the cheapest requests
+  // it sends one each time: who has few does not wait for many of who has many.
   static constexpr uint32_t kMaxCost = 64;
-  static constexpr uint32_t kQuantum = 16;
 
   // Tickets are never given twice. `cost` is taken as 1 to kMaxCost.
   Ticket Push(const Whose& whose, uint32_t cost);
@@ -60,7 +60,7 @@ class FairQueue {
     std::list<Tenant> tenants;  // whose turn it is first; never empty
     std::unordered_map<std::string, TenantPlace> by_name;
     size_t size = 0;       // waiters
-    uint32_t deficit = 0;  // what it may still spend in this round
+    uint32_t deficit = 0;  // what it may spend: left of the rounds so far
   };
   using SharePlace = std::list<Share>::iterator;
   struct Place {

@@ -37,6 +37,30 @@ TEST(FairQueue, AFloodDoesNotHoldBackAnotherTenant) {
   EXPECT_LE(before, 8);
 }
 
+// Who has one request at a time waits for one of each other share, however many these have.
+TEST(FairQueue, SmallRequestsTakeTurnsOneByOne) {
+  for (const int heavy : {1, 3}) {
+    FairQueue queue;
+    for (int i = 0; i < 1000; ++i) queue.Push(Of("heavy " + std::to_string(i % heavy)), 1);
+    for (int round = 0; round < 50; ++round) {
+      queue.Pop(Anybody);
+      const Ticket mine = queue.Push(Of("light"), 1);
+      int before = 0;
+      while (queue.Pop(Anybody) != mine) ++before;
+      EXPECT_LE(before, heavy);
+    }
+  }
+}
+
+TEST(FairQueue, ALongRequestIsPassedByAsMuchAsItCosts) {
+  FairQueue queue;
+  const Ticket length = queue.Push(Of("long"), 40);
+  for (int i = 0; i < 1000; ++i) queue.Push(Of("small"), 1);
+  int before = 0;
+  while (queue.Pop(Anybody) != length) ++before;
+  EXPECT_NEAR(before, 40, 1);
+}
+
 TEST(FairQueue, SharesAreOfCostNotOfRequests) {
   FairQueue queue;
   std::map<Ticket, std::pair<char, uint32_t>> what;
