@@ -56,7 +56,7 @@ TEST_F(Refused, HasAnIdALineInTheLogAndACount) {
       o.router.allow_policy_override = false;
       o.server.max_body_bytes = 1000;
       o.server.max_header_bytes = 1500;
-      o.server.header_timeout = milliseconds(200);
+      o.server.header_timeout = seconds(2);
     });
     for (const auto& [status, own_id, request] : all) {
       const WireMessage reply = router.Ask(request);
