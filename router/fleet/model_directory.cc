@@ -1,6 +1,7 @@
 #include "router/fleet/model_directory.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace ember::router {
@@ -70,6 +71,20 @@ void ModelDirectory::Forget(std::span<const ReplicaNumber> members,
     entries_.erase(entry);
   }
   lists_.erase(known);
+}
+
+std::vector<std::string_view> ModelDirectory::InOrder() const {
+  std::vector<std::string_view> models, adapters;
+  std::set<std::string_view> seen;
+  for (const auto& [first, list] : lists_) {
+    for (const ServedModel& model : list.models) {
+      const auto entry = entries_.find(model.name);
+      if (entry == entries_.end() || !seen.insert(entry->first).second) continue;
+      (entry->second.base.empty() ? models : adapters).push_back(entry->first);
+    }
+  }
+  models.insert(models.end(), adapters.begin(), adapters.end());
+  return models;
 }
 
 MemberSet ModelDirectory::TakersOf(std::string_view model, const MemberSet& usable) const {

@@ -71,6 +71,9 @@ class ModelDirectory {
   // A view of an argument.
   std::optional<std::string_view> AdapterOf(std::string_view model,
                                             std::string_view lora_path) const;
+  // All that are listed, once: adapters last, else as the replicas list them, the first one's
+  // first.
+  std::vector<std::string_view> InOrder() const;
   // By name.
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
   // Of the replica whose first member that is; without `json`.

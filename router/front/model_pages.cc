@@ -17,7 +17,7 @@ std::string CardOf(const std::string& name, const ModelDirectory::Entry& entry) 
 
 std::string ModelListJson(const ModelDirectory& models) {
   std::vector<std::string> cards;
-  for (const auto& [name, entry] : models.entries()) cards.push_back(CardOf(name, entry));
+  for (const std::string_view name : models.InOrder()) cards.push_back(ModelJson(models, name));
   return http::JsonObject().Add("object", "list").AddRaw("data", http::JsonArray(cards)).ToString();
 }
 

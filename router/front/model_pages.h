@@ -8,8 +8,8 @@
 
 namespace ember::router {
 
-// {"object":"list","data":[...]}: each model that some member lists, once, by name; as an engine
-// lists it, where one does.
+// {"object":"list","data":[...]}: each model that some member lists, once, adapters last: many
+// clients take the first. As an engine lists it, where one does.
 std::string ModelListJson(const ModelDirectory& models);
 // One of them; "" when nobody lists it.
 std::string ModelJson(const ModelDirectory& models, std::string_view name);

@@ -190,6 +190,17 @@ TEST_F(Directory, ABaseIsKeptWhenAnotherDeclaresTheNameAlone) {
   EXPECT_EQ(directory.BaseOf("law"), "") << "the only one that has it says that it is none";
 }
 
+// Many clients take the first of the list.
+TEST_F(Directory, AdaptersAreLastElseTheEnginesOrderStays) {
+  Set(3, {.models = {{.name = "ad2", .base = "smol"}, {.name = "other"}, {.name = "a"}}});
+  Set(1, {.models = {{.name = "smol"}, {.name = "alias"}, {.name = "ad1", .base = "smol"}}});
+  Set(2, {.models = {{.name = "smol"}, {.name = "ad1", .base = "smol"}}});
+  EXPECT_THAT(directory.InOrder(), ElementsAre("smol", "alias", "other", "a", "ad1", "ad2"));
+  directory.Remove(Numbers{1}, TimePoint());
+  EXPECT_THAT(directory.InOrder(), ElementsAre("smol", "other", "a", "ad1", "ad2"));
+  EXPECT_THAT(ModelDirectory().InOrder(), ElementsAre());
+}
+
 std::vector<std::string> NamesOf(const ModelList& list) {
   std::vector<std::string> names;
   for (const ServedModel& m : list.models) {

@@ -280,7 +280,7 @@ TEST_F(Models, TheListIsOfAllThatTheFleetServes) {
   ASSERT_TRUE(AwaitModels(router, {{"m", "law"}, {"m"}, {"org/declared"}}));
   const WireMessage list = router.Ask(Get("/v1/models"));
   EXPECT_EQ(list.status(), 200);
-  EXPECT_THAT(list.body, testing::StartsWith(R"({"object":"list","data":[{"id":"law",)"));
+  EXPECT_THAT(list.body, testing::StartsWith(R"({"object":"list","data":[{"id":"m",)"));
   EXPECT_THAT(list.body, HasSubstr(R"({"id":"org/declared","object":"model",)"));
   EXPECT_EQ(list.body.find("\"id\":\"m\""), list.body.rfind("\"id\":\"m\"")) << "once";
   EXPECT_THAT(router.Page("/v1/models/org/declared"), HasSubstr(R"("id":"org/declared")"));
