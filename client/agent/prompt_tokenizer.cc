@@ -10,6 +10,7 @@ constexpr Duration kMaxWaitForOther = seconds(30);  // more than the engine is g
 
 boost::asio::awaitable<Result<PromptTokenizer::Tokens>> PromptTokenizer::Tokenize(
     const RequestBody& request, std::string_view body) {
+  if (!request.ids.empty()) co_return std::make_shared<const std::vector<TokenId>>(request.ids);
   const bool chat = request.kind == CompletionKind::kChat;
   Sha256Digest key = Sha256(AsBytes(chat ? body : std::string_view(request.prompt)));
   key[0] ^= static_cast<std::byte>(request.kind);  // a text prompt may look like a chat's body

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <array>
+#include <limits>
 
 namespace ember::agent {
 namespace {
@@ -20,6 +21,8 @@ constexpr std::array kBypassFields = {
     BypassField{"multimodal_data", "media"},
 };
 
+constexpr int64_t kMaxId = std::numeric_limits<int32_t>::max();  // as the engine has them
+
 bool HasMedia(dom::element messages) {
   dom::array list;
   if (messages.get(list) != simdjson::SUCCESS) return false;
@@ -34,6 +37,28 @@ bool HasMedia(dom::element messages) {
   return false;
 }
 
+// A text, ids, or a list of one of these.
+bool ReadPrompt(dom::element value, RequestBody* out) {
+  dom::array list;
+  dom::element only;
+  if (value.get(list) == simdjson::SUCCESS && list.size() == 1 &&
+      list.at(0).get(only) == simdjson::SUCCESS && !only.is_int64()) {
+    value = only;
+  }
+  std::string_view text;
+  if (value.get(text) == simdjson::SUCCESS) {
+    out->prompt = text;
+    return true;
+  }
+  if (value.get(list) != simdjson::SUCCESS) return false;
+  for (dom::element item : list) {
+    int64_t id = 0;
+    if (item.get(id) != simdjson::SUCCESS || id < 0 || id > kMaxId) return false;
+    out->ids.push_back(static_cast<TokenId>(id));
+  }
+  return !out->ids.empty();
+}
+
 void ReadField(std::string_view name, dom::element value, RequestBody* out) {
   for (const BypassField& field : kBypassFields) {
     if (name == field.name && !value.is_null()) out->bypass = field.reason;
@@ -41,19 +66,14 @@ void ReadField(std::string_view name, dom::element value, RequestBody* out) {
   if (name == "n" || name == "n_cmpl") {
     int64_t n = 0;
     if (value.get(n) != simdjson::SUCCESS || n != 1) {
-      if (!value.is_null()) out->bypass = "several_choices";
+      if (!value.is_null()) out->several = true;
     }
   } else if (name == "stream") {
     out->stream = value.is_bool() && bool(value);
   } else if (name == "cache_prompt") {
     out->cache_prompt = !value.is_bool() || bool(value);
   } else if (name == "prompt" && out->kind == CompletionKind::kText) {
-    std::string_view text;
-    if (value.get(text) == simdjson::SUCCESS) {
-      out->prompt = text;
-    } else {
-      out->bypass = "prompt_not_text";
-    }
+    if (!ReadPrompt(value, out)) out->bypass = "prompt_form";
   } else if (name == "messages" && out->kind == CompletionKind::kChat && HasMedia(value)) {
     out->bypass = "media";
   }

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/base/status.h"
+#include "proto/model/block_hash.h"
 
 namespace ember::agent {
 
@@ -20,8 +22,10 @@ struct RequestBody {
   CompletionKind kind = CompletionKind::kText;
   bool stream = false;
   bool cache_prompt = true;  // false: the client asked for a recompute
-  std::string prompt;        // of a text completion; a chat's is made by the engine
-  // Why the cache must stay out of this request ("several_choices", "adapter", ...); empty: it need
+  bool several = false;  // answers: all but the first are computed in slots of the engine's choice
+  std::string prompt;    // of a text completion; a chat's is made by the engine
+  std::vector<TokenId> ids;  // its prompt, if the client gave ids
+  // Why the cache must stay out of this request ("adapter", "media", ...); empty: it need
   // not. Such a request still runs in a slot of its own, whose content is not believed afterwards.
   std::string bypass;
 };

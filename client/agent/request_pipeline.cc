@@ -297,7 +297,7 @@ void RequestPipeline::NoteOutcome(Run& run, const http::RelayOutcome& outcome) {
     }
   }
   // Other slots may have been used for further choices.
-  if (run.body.bypass == "several_choices") parts_.slots.DropAll();
+  if (run.body.several) parts_.slots.DropAll();
   KeepJob job;
   job.lease = std::move(run.lease);
   job.record = run.record;

@@ -37,6 +37,22 @@ std::string Field(std::string_view json, const char* name) {
   return root[name].get(text) == simdjson::SUCCESS ? std::string(text) : "";
 }
 
+// A prompt in any form, alone or in a list.
+std::vector<TokenId> PromptOf(std::string_view json) {
+  dom::parser parser;
+  dom::element prompt;
+  std::string_view text;
+  std::vector<TokenId> ids;
+  if (parser.parse(json.data(), json.size())["prompt"].get(prompt)) return ids;
+  dom::array list;
+  dom::element first;
+  if (!prompt.get(list) && !list.at(0).get(first) && !first.is_int64()) prompt = first;
+  if (!prompt.get(text)) return TokensOf(text);
+  if (prompt.get(list)) return ids;
+  for (dom::element id : list) ids.push_back(static_cast<TokenId>(int64_t(id)));
+  return ids;
+}
+
 std::string TemplateOf(std::string_view json) {
   dom::parser parser;
   dom::element root;
@@ -157,8 +173,8 @@ asio::awaitable<void> FakeEngine::Handle(http::Request& request, http::ResponseW
 
 asio::awaitable<void> FakeEngine::Complete(http::Request& request, http::ResponseWriter& writer) {
   const bool chat = request.path == "/v1/chat/completions";
-  const std::string prompt = chat ? TemplateOf(request.body) : Field(request.body, "prompt");
-  const std::vector<TokenId> tokens = TokensOf(prompt);
+  const std::vector<TokenId> tokens =
+      chat ? TokensOf(TemplateOf(request.body)) : PromptOf(request.body);
   const auto id = static_cast<uint32_t>(LastNumber(request.body, "id_slot", 0)) % kSlots;
   Slot& slot = slots_[id];
   EXPECT_FALSE(slot.busy) << "two requests in one slot";

@@ -127,13 +127,46 @@ TEST_F(PipelineTest, ASlotUsedForSomethingElseIsNotBuiltUpon) {
   AskRight(Prompt(300));
   WaitIdle();
   // The engine may do anything with a slot for this one.
-  const std::string several = R"({"n":2,"prompt":")" + Prompt(300) + R"("})";
-  EXPECT_EQ(Call("POST", "/completion", several).code, 200);
+  const std::string adapted = R"({"lora":[],"prompt":")" + Prompt(300) + R"("})";
+  EXPECT_EQ(Call("POST", "/completion", adapted).code, 200);
   WaitIdle();
-  EXPECT_EQ(Metric("ember_agent_bypassed_total{reason=\"several_choices\"}"), 1);
+  EXPECT_EQ(Metric("ember_agent_bypassed_total{reason=\"adapter\"}"), 1);
   const int erased = engine_->calls("erase");
   AskRight(Prompt(200, 4));
-  EXPECT_EQ(engine_->calls("erase"), erased + 1);
+  AskRight(Prompt(200, 5));
+  EXPECT_EQ(engine_->calls("erase"), erased + 1) << "one of the two slots";
+}
+
+TEST_F(PipelineTest, APromptIsFoundAgainInWhateverFormItComes) {
+  const std::string text = Prompt(300);
+  std::string ids;
+  for (const char c : text) ids += (ids.empty() ? "" : ",") + std::to_string(c);
+  AskRight(text);
+  for (const std::string& members :
+       {"\"prompt\":[" + ids + "]", "\"prompt\":[[" + ids + "]]", "\"prompt\":[\"" + text + "\"]",
+        "\"n\":2,\"prompt\":\"" + text + "\"", "\"n\":2,\"prompt\":[" + ids + "]"}) {
+    WaitIdle();
+    const Reply reply = Call("POST", "/completion", "{" + members + "}");
+    EXPECT_EQ(reply.code, 200);
+    EXPECT_EQ(reply.answer(), FakeEngine::AnswerTo(text));
+    EXPECT_EQ(reply.route(), "local") << members.substr(0, 20);
+    EXPECT_EQ(engine_->completions().back().cached, 299u) << members.substr(0, 20);
+  }
+  EXPECT_FALSE(engine_->corrupted());
+}
+
+// The engine computes the other answers in slots of its own choice.
+TEST_F(PipelineTest, AfterSeveralAnswersOnlyTheirOwnSlotIsKnown) {
+  AskRight(Prompt(300));
+  AskRight(Prompt(300, 7));
+  WaitIdle();
+  EXPECT_EQ(Call("POST", "/completion", R"({"n":2,"prompt":")" + Prompt(300) + R"("})").code, 200);
+  WaitIdle();
+  const int erased = engine_->calls("erase");
+  EXPECT_EQ(AskRight(Prompt(300)).route(), "local");
+  EXPECT_EQ(engine_->calls("erase"), erased);
+  WaitIdle();
+  EXPECT_NE(AskRight(Prompt(300, 7), {{"x-ember-store", "off"}}).route(), "local");
 }
 
 TEST_F(PipelineTest, MalformedBodiesAreTheClientsFault) {

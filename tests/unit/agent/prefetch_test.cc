@@ -223,7 +223,7 @@ TEST_F(PrefetchTest, AHintThatIsNotForTheCacheSaysWhy) {
   };
   EXPECT_EQ(reason("/v1/embeddings", "{}"), "not for the cache");
   EXPECT_THAT(reason("/completion", "["), HasSubstr("JSON"));
-  EXPECT_THAT(reason("/completion", R"({"n":2,"prompt":"x"})"), HasSubstr("several_choices"));
+  EXPECT_THAT(reason("/completion", R"({"prompt":["x","y"]})"), HasSubstr("prompt_form"));
   EXPECT_THAT(reason("/completion", R"({"cache_prompt":false,"prompt":"x"})"), HasSubstr("client"));
   engine_->Kill();
   WaitFor("the loss", [&] { return Call("GET", "/health", "").code == 503; });

@@ -43,15 +43,39 @@ TEST(RequestBodyTest, ToolsAndTextPartsAreTheEnginesBusiness) {
 }
 
 TEST(RequestBodyTest, SaysWhyTheCacheStaysOut) {
-  EXPECT_EQ(Chat(R"({"messages":[],"n":2})").bypass, "several_choices");
-  EXPECT_EQ(Chat(R"({"messages":[],"n":"x"})").bypass, "several_choices");
   EXPECT_EQ(Chat(R"({"messages":[],"lora":[{"id":0,"scale":1}]})").bypass, "adapter");
   EXPECT_EQ(Chat(R"({"messages":[],"n_cache_reuse":32})").bypass, "shifted_cache");
   EXPECT_EQ(Chat(R"({"messages":[{"content":[{"type":"image_url"}]}]})").bypass, "media");
   EXPECT_EQ(Chat(R"({"prompt":"x"})").bypass, "no_prompt");
   EXPECT_EQ(Chat(R"({"messages":[],"messages":[]})").bypass, "repeated_field");
-  EXPECT_EQ(Text(R"({"prompt":["a","b"]})").bypass, "prompt_not_text");
-  EXPECT_EQ(Text(R"({"prompt":[1,2]})").bypass, "prompt_not_text");
+  for (const char* prompt : {R"(["a","b"])", R"([[1],[2]])", R"([1,"a"])", R"(["a",1])", "[]",
+                             "[[]]", "[-1]", "[2147483648]", "[1.5]", "{}", "7", R"([["a"]])"}) {
+    EXPECT_EQ(Text("{\"prompt\":" + std::string(prompt) + "}").bypass, "prompt_form") << prompt;
+  }
+}
+
+TEST(RequestBodyTest, OnePromptInAnyForm) {
+  for (const char* prompt : {R"("text")", R"(["text"])"}) {
+    const RequestBody body = Text("{\"prompt\":" + std::string(prompt) + "}");
+    EXPECT_EQ(body.bypass, "") << prompt;
+    EXPECT_EQ(body.prompt, "text");
+    EXPECT_TRUE(body.ids.empty());
+  }
+  for (const char* prompt : {"[5,0,2147483647]", "[[5,0,2147483647]]"}) {
+    const RequestBody body = Text("{\"prompt\":" + std::string(prompt) + "}");
+    EXPECT_EQ(body.bypass, "") << prompt;
+    EXPECT_EQ(body.ids, (std::vector<TokenId>{5, 0, 2147483647}));
+  }
+  EXPECT_EQ(Text(R"({"prompt":[7]})").ids, std::vector<TokenId>{7});
+}
+
+TEST(RequestBodyTest, SeveralAnswersToOnePromptAreTold) {
+  EXPECT_TRUE(Chat(R"({"messages":[],"n":2})").several);
+  EXPECT_TRUE(Chat(R"({"messages":[],"n":"x"})").several);
+  EXPECT_TRUE(Text(R"({"prompt":"x","n_cmpl":2})").several);
+  EXPECT_EQ(Chat(R"({"messages":[],"n":2})").bypass, "");
+  EXPECT_FALSE(Chat(R"({"messages":[],"n":1})").several);
+  EXPECT_FALSE(Chat(R"({"messages":[],"n":null})").several);
 }
 
 TEST(RequestBodyTest, RefusesWhatIsNotAJsonObject) {
