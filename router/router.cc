@@ -33,6 +33,13 @@ std::string OutcomeOf(const AttemptResult& result) {
   }
 }
 
+// As far as anybody knows: what was streamed was computed, and who left may have waited for it.
+bool ComputedNothing(const http::RelayOutcome& relay) {
+  if (relay.end == RelayEnd::kClientGone) return false;
+  if (relay.status >= 400) return true;
+  return relay.end != RelayEnd::kDone && relay.body_bytes == 0;
+}
+
 // When no replica answered at all.
 OpenAiError ErrorOf(const AttemptResult& result) {
   if (result.relay.stopped) return OpenAiError::OfShutdown();
@@ -268,6 +275,7 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   tried.sent_at = result.relay.started_at;
   tried.first_byte_at = result.relay.first_byte_at;
   tried.ended_at = result.relay.ended_at;
+  tried.status = result.relay.status;
   tried.failure = result.retry_reason;
   if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
     CountTokens(result, &member.totals);
@@ -283,6 +291,9 @@ void Router::Settle(const Routing& routing, const PrefixMatcher::Presumed& presu
     cached = result.usage->cached_tokens;
   }
   parts_.matcher->Settle(presumed, cached);
+  if (ComputedNothing(result.relay)) {
+    parts_.matcher->TakeBack(routing.chosen, *routing.prompt, presumed);
+  }
   if (cost == nullptr || cost->remote_tokens == 0 || !result.cached_tokens) return;
   if (result.relay.status != 200) return;
   const uint64_t expected = uint64_t{cost->local_tokens} + cost->remote_tokens;

@@ -66,6 +66,12 @@ void HolderChains::Settle(Presumption id) {
   }
 }
 
+std::optional<BlockChain> HolderChains::Take(Presumption id, MemoryBudget& budget) {
+  const auto it = std::ranges::find(presumed_, id, &Presumed::id);
+  if (it == presumed_.end()) return std::nullopt;
+  return TakePresumed(static_cast<size_t>(it - presumed_.begin()), budget);
+}
+
 std::optional<BlockChain> HolderChains::TakeOldest(MemoryBudget& budget) {
   if (presumed_.empty()) return std::nullopt;
   return TakePresumed(0, budget);

@@ -26,6 +26,8 @@ class HolderChains {
   // False: no memory.
   bool AddPresumed(Presumption id, const BlockChain& chain, MemoryBudget& budget);
   void Settle(Presumption id);
+  // That presumption's chain, which is no longer presumed; nothing when it is none.
+  std::optional<BlockChain> Take(Presumption id, MemoryBudget& budget);
   // The oldest presumption's chain, which is no longer presumed; nothing when there is none.
   std::optional<BlockChain> TakeOldest(MemoryBudget& budget);
   // The same of one that was settled.

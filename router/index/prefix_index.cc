@@ -221,6 +221,13 @@ void PrefixIndex::Settle(HolderId holder, Presumption presumption) {
   if (Find(holder) != nullptr) holders_[holder]->chains.Settle(presumption);
 }
 
+void PrefixIndex::TakeBack(HolderId holder, Presumption presumption) {
+  Holder* h = Writable(holder);
+  if (h == nullptr) return;
+  const auto chain = h->chains.Take(presumption, blocks_.budget());
+  if (chain) DropChain(h->life, kPresumedTier, *chain, h->chains.SharedWithPresumed(*chain));
+}
+
 void PrefixIndex::DropSettled(Holder& holder) {
   while (const auto chain = holder.chains.TakeSettled(blocks_.budget())) {
     DropChain(holder.life, kPresumedTier, *chain, holder.chains.SharedWithPresumed(*chain));

@@ -83,6 +83,8 @@ class PrefixIndex {
   // The request is over: the holder's next event or report knows better. An unknown number is
   // ignored.
   void Settle(HolderId holder, Presumption presumption);
+  // The same, and the holder computed nothing: it is not presumed any more.
+  void TakeBack(HolderId holder, Presumption presumption);
 
   // ---- Questions. What a lookup found counts as used.
   // Longest unbroken prefix of each replica, and of all stores together. `blocks_per_segment`: the
@@ -92,6 +94,8 @@ class PrefixIndex {
   // windows are looked up behind holes too. Replicas that can use none are not named.
   std::vector<GroupMatch> LookupGroups(std::span<const GroupChain> groups) const;
 
+  // Whether what agents report is presumed to be in the stores: no feed of theirs tells.
+  bool presumes_stored() const { return presume_stored_; }
   size_t blocks() const { return blocks_.held(); }
   size_t blocks_held(HolderId holder) const { return held(holder).any; }
   HeldCount held(HolderId holder) const;

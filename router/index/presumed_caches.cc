@@ -58,7 +58,7 @@ std::vector<PresumedCaches::Use> PresumedCaches::Add(HolderId holder,
     cache.capacity =
         static_cast<uint32_t>(std::min(kLargestPresumed, cache.capacity + added / kPresumedGrowth));
   }
-  while (cache.count > cache.capacity) DropOldest(cache);
+  while (cache.count > cache.capacity) Drop(cache, cache.oldest);
   // Also what the index has lost for want of memory.
   for (size_t i = known; i < chain.size(); ++i) {
     if (Find(holder, chain[i]) != 0) index_.StoreBlock(holder, HolderTier::kDevice, chain[i]);
@@ -71,22 +71,35 @@ void PresumedCaches::Contradict(HolderId holder, std::span<const Use> before, si
   const auto use = std::ranges::find_if(before, [&](const Use& u) { return u.from <= found; });
   const uint32_t used = use == before.end() ? 0 : use->used;
   if (used <= cache.forgotten) return;
-  while (cache.oldest != 0 && At(cache.oldest).used <= used) DropOldest(cache);
+  while (cache.oldest != 0 && At(cache.oldest).used <= used) Drop(cache, cache.oldest);
   if (!cache.capacity_known) {
     cache.capacity =
         static_cast<uint32_t>(std::clamp<size_t>(cache.count, kSmallestPresumed, kLargestPresumed));
   }
 }
 
+void PresumedCaches::TakeBack(HolderId holder, std::span<const BlockHash> chain,
+                              std::span<const Use> before, uint32_t when) {
+  size_t end = chain.size();
+  for (const Use& use : before) {
+    for (size_t i = end; use.used == 0 && i-- > use.from;) {
+      const uint32_t node = Find(holder, chain[i]);
+      // Others that were sent it since may have been computed.
+      if (node != 0 && At(node).used == when) Drop(caches_.at(holder), node);
+    }
+    end = use.from;
+  }
+}
+
 void PresumedCaches::Clear(HolderId holder) {
   Cache& cache = caches_.at(holder);
-  while (cache.oldest != 0) DropOldest(cache);
+  while (cache.oldest != 0) Drop(cache, cache.oldest);
   Forget(holder);
 }
 
 void PresumedCaches::Forget(HolderId holder) {
   Cache& cache = caches_.at(holder);
-  while (cache.oldest != 0) FreeOldest(cache);
+  while (cache.oldest != 0) Free(cache, cache.oldest);
   cache = {.now = cache.now, .forgotten = cache.now};  // requests under way may still name times
 }
 
@@ -128,7 +141,7 @@ bool PresumedCaches::AddChunk() {
 
 void PresumedCaches::MakeRoom() {
   Cache& largest = *std::ranges::max_element(caches_, {}, &Cache::count);
-  for (int i = 0; i < kDroppedTogether && largest.oldest != 0; ++i) DropOldest(largest);
+  for (int i = 0; i < kDroppedTogether && largest.oldest != 0; ++i) Drop(largest, largest.oldest);
 }
 
 void PresumedCaches::Unlink(Cache& cache, uint32_t node) {
@@ -148,8 +161,7 @@ void PresumedCaches::PutFirst(Cache& cache, uint32_t node) {
   ++cache.count;
 }
 
-void PresumedCaches::FreeOldest(Cache& cache) {
-  const uint32_t node = cache.oldest;
+void PresumedCaches::Free(Cache& cache, uint32_t node) {
   Unlink(cache, node);
   Node& n = At(node);
   uint32_t* link = &BucketOf(n.holder, n.hash);
@@ -159,10 +171,10 @@ void PresumedCaches::FreeOldest(Cache& cache) {
   free_ = node;
 }
 
-void PresumedCaches::DropOldest(Cache& cache) {
-  const Node& n = At(cache.oldest);
+void PresumedCaches::Drop(Cache& cache, uint32_t node) {
+  const Node& n = At(node);
   index_.RemoveBlock(n.holder, HolderTier::kDevice, n.hash);
-  FreeOldest(cache);
+  Free(cache, node);
 }
 
 }  // namespace ember::router

@@ -40,11 +40,17 @@ class PresumedCaches {
   // The engine had only the first `found` blocks of the chain that Add returned `before` for: what
   // is as old as the next one is gone as well.
   void Contradict(HolderId holder, std::span<const Use> before, size_t found);
+  // The prompt of the Add numbered `when`, which returned `before`, was not computed: what it
+  // alone was presumed for is presumed no longer.
+  void TakeBack(HolderId holder, std::span<const BlockHash> chain, std::span<const Use> before,
+                uint32_t when);
   // Nothing is presumed of it any more.
   void Clear(HolderId holder);
   // The same, of a holder that the index is made to forget.
   void Forget(HolderId holder);
 
+  // The number of the last Add for it.
+  uint32_t now(HolderId holder) const { return caches_.at(holder).now; }
   size_t blocks(HolderId holder) const { return caches_.at(holder).count; }
   size_t capacity(HolderId holder) const { return caches_.at(holder).capacity; }
 
@@ -81,8 +87,8 @@ class PresumedCaches {
   void MakeRoom();
   void Unlink(Cache& cache, uint32_t node);
   void PutFirst(Cache& cache, uint32_t node);
-  void FreeOldest(Cache& cache);
-  void DropOldest(Cache& cache);
+  void Free(Cache& cache, uint32_t node);
+  void Drop(Cache& cache, uint32_t node);
 
   PrefixIndex& index_;
   const SeededMix mix_;

@@ -74,6 +74,11 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
   input->tokens_known = true;
   if (prompt.prompt_logprobs) scope = {.replicas = false, .stores = false};
   input->prompt_tokens = prompt.token_count;
+  // There is no store that nobody tells of, and nobody loads from.
+  scope.stores = scope.stores && (!index_.presumes_stored() ||
+                                  std::ranges::any_of(*candidates, [](const Candidate& c) {
+                                    return c.replica->load_tokens_per_ms > 0;
+                                  }));
   std::optional<KeySpace> ours;
   std::array<Candidate*, kMaxHolders> by_holder{};
   EventFeed::Holders named_by_events;
@@ -163,8 +168,9 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
   presumed.before =
       presumed_.Add(member.holder, chain, member.view.cache.capacity_tokens / kOurTokensPerBlock,
                     presumed.predicted_blocks);
-  // Its reply says nothing about what was held.
-  if (!prompt.counted_alone()) presumed.before.clear();
+  presumed.when = presumed_.now(member.holder);
+  // Else its reply says nothing about what was held.
+  presumed.counted_alone = prompt.counted_alone();
   return presumed;
 }
 
@@ -172,11 +178,20 @@ void PrefixMatcher::Settle(const Presumed& presumed, std::optional<uint64_t> cac
   for (const PrefixIndex::Presumption p : presumed.reported) index_.Settle(presumed.holder, p);
   if (events_ != nullptr && cached) events_->OnCachedTokens(presumed.promise, *cached);
   if (!presumed.reported.empty()) return;
-  if (presumed.before.empty() || !cached) return;
+  if (presumed.before.empty() || !presumed.counted_alone || !cached) return;
   // Engines count in blocks of their own, and compute the last token of what they hold whole.
   const size_t found = (*cached + 2 * kOurTokensPerBlock - 1) / kOurTokensPerBlock;
   if (found >= presumed.predicted_blocks) return;
   presumed_.Contradict(presumed.holder, presumed.before, found);
+}
+
+void PrefixMatcher::TakeBack(ReplicaNumber replica, const TokenizedPrompt& prompt,
+                             const Presumed& presumed) {
+  if (replicas_.at(replica).holder != presumed.holder) return;
+  for (const PrefixIndex::Presumption p : presumed.reported) index_.TakeBack(presumed.holder, p);
+  if (presumed.before.empty()) return;
+  presumed_.TakeBack(presumed.holder, prompt.ChainIn(OurSpace(prompt)), presumed.before,
+                     presumed.when);
 }
 
 void PrefixMatcher::ForgetStored(ReplicaNumber replica, const TokenizedPrompt& prompt,

@@ -46,12 +46,16 @@ class PrefixMatcher {
     std::vector<PrefixIndex::Presumption> reported{};  // of a replica that reports
     EventFeed::Promise promise{};                      // of one that publishes events
     std::vector<PresumedCaches::Use> before;           // of one that doesn't
+    uint32_t when = 0;                                 // likewise: PresumedCaches::now
     size_t predicted_blocks = 0;
+    bool counted_alone = true;  // see TokenizedPrompt
   };
   // The replica is sent the prompt, so it will hold it.
   Presumed Presume(ReplicaNumber replica, const TokenizedPrompt& prompt);
   // The request is over. `cached`: prompt tokens that the engine had not to compute, if it said so.
   void Settle(const Presumed& presumed, std::optional<uint64_t> cached);
+  // The request came to nothing before the replica computed any of it, as far as anybody knows.
+  void TakeBack(ReplicaNumber replica, const TokenizedPrompt& prompt, const Presumed& presumed);
   // The stores lacked what is beyond the first `found` tokens of the prompt.
   void ForgetStored(ReplicaNumber replica, const TokenizedPrompt& prompt, uint64_t found);
 

@@ -79,8 +79,8 @@ TEST_F(PagesTest, ARequestIsExplainedWithoutBeingSent) {
 }
 
 TEST_F(PagesTest, TheReplicasThemselvesSayWhatTheyHold) {
-  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
-  Feed(1, Snapshot("r2", {}));
+  Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}, 10));
+  Feed(1, Snapshot("r2", {}, 10));
   const auto verify = [&] {
     return router.Ask(
         Post(R"({"seed":1})", "x-ember-policy: random\r\n", "/admin/explain?verify=1"));
@@ -184,6 +184,10 @@ TEST(Pages, ExplainIsForWhoHasTheTokenOrComesToItsAddress) {
     }
   }
   EXPECT_EQ(guarded.Ask(Get("/admin/live")).status(), 200);
+  EXPECT_THAT(apart.Page("/admin/explain"), HasSubstr("at the address of --admin"));
+  RouterFixture nowhere({one.origin()}, [](ServiceOptions& o) { o.admin.explain_on_door = false; });
+  EXPECT_THAT(nowhere.Page("/admin/explain"),
+              HasSubstr("give the router one for it, like --admin="));
 }
 
 TEST_F(PagesTest, TheLivePageIsToldOnlyWhatIsNew) {

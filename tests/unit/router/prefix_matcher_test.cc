@@ -53,7 +53,7 @@ class PrefixMatcherTest : public testing::Test {
                            .namespace_seed = root.seed,
                            .tokens_per_block = 16,
                            .held = {},
-                           .report = {.healthy = true},
+                           .report = {.healthy = true, .load_tokens_per_ms = 10},
                            .model = "m"};
     HashChain chain(root, 16);
     chain.Append(holds.AllTokens());
@@ -119,6 +119,21 @@ TEST_F(PrefixMatcherTest, OfSeveralPromptsTheCountsAreNotTheFirstOnes) {  // A8
   EXPECT_EQ(Held(Prompt(0, 640))[0], 640u);
 }
 
+TEST_F(PrefixMatcherTest, WhatWasNeverComputedIsPresumedNoMore) {
+  GiveAgent(0, RootOf({.engine = "llama.cpp", .salt = "s"}), Prompt(0, 640));
+  for (bool logprobs : {false, true}) {
+    TokenizedPrompt longer = Prompt(0, 1280);
+    longer.prompt_logprobs = logprobs;
+    for (ReplicaNumber n : {0, 1}) {
+      const auto presumed = matcher.Presume(n, longer);
+      EXPECT_EQ(Held(Prompt(0, 1280))[n], 1280u);
+      matcher.Settle(presumed, std::nullopt);
+      matcher.TakeBack(n, longer, presumed);
+      EXPECT_EQ(Held(Prompt(0, 1280)), (Tokens{640, 0}));
+    }
+  }
+}
+
 TEST_F(PrefixMatcherTest, TheEnginesCapacityBoundsWhatIsPresumed) {
   replicas.at(0).view.cache.capacity_tokens = 20 * 64;
   matcher.Presume(0, Prompt(0, 640));
@@ -148,6 +163,10 @@ TEST_F(PrefixMatcherTest, AnAgentsBlocksAreFoundByTheTokens) {
   GiveAgent(0, root, Prompt(0, 640));
   EXPECT_EQ(Held(Prompt(0, 1000)), (Tokens{640, 0}));
   EXPECT_EQ(input.store_tokens, 640u) << "what was reported is presumed to be in the store";
+  replicas.at(0).view.load_tokens_per_ms = 0;
+  Held(Prompt(0, 1000));
+  EXPECT_EQ(input.store_tokens, 0u) << "there is no store that anybody loads from";
+  replicas.at(0).view.load_tokens_per_ms = 10;
   EXPECT_EQ(Held(Prompt(0, 1000), {.stores = false}), (Tokens{640, 0}));
   EXPECT_EQ(input.store_tokens, 0u);
   TokenizedPrompt adapted = Prompt(0, 1000);

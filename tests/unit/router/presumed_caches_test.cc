@@ -75,6 +75,23 @@ TEST_F(PresumedCachesTest, AnEndGoesBeforeItsStartAndTheOldestFirst) {
   EXPECT_EQ(index.blocks_held(0), 8u);
 }
 
+TEST_F(PresumedCachesTest, WhatWasNotComputedIsTakenBackButNothingElse) {
+  Send(ChainOf(1, 5), 100);
+  BlockChain longer = ChainOf(1, 5);
+  for (const BlockHash& hash : ChainOf(2, 5)) longer.push_back(hash);
+  const auto before = Send(longer, 100);
+  const uint32_t when = caches.now(0);
+  const BlockChain also(longer.begin(), longer.begin() + 7);
+  Send(also, 100);
+  caches.TakeBack(0, longer, before, when);
+  EXPECT_EQ(Held(longer), 7u) << "what others were sent before and since stays";
+  EXPECT_EQ(caches.blocks(0), 7u);
+  EXPECT_EQ(index.blocks_held(0), 7u);
+  caches.TakeBack(0, longer, before, when);
+  EXPECT_EQ(Held(longer), 7u);
+  EXPECT_EQ(Send(ChainOf(3, 5), 100).size(), 1u) << "and goes on";
+}
+
 TEST_F(PresumedCachesTest, IsTheEnginesCacheWhenTheCapacityIsKnown) {
   std::mt19937_64 random(7);
   EngineCache engine(200);

@@ -33,6 +33,33 @@ TEST_F(Routing, ADecisionMakesTheReplicaWarmBeforeItsAgentSaysSo) {
   EXPECT_EQ(Where(3, "x-ember-policy: prefix\r\n"), first);
 }
 
+// What a replica refused, or broke over, it has not computed: retries are not to be drawn there.
+TEST(RoutingFailed, WhatCameToNothingIsPresumedNowhere) {
+  const std::string body = "{\"prompt\":\"" + std::string(8000, 'a') + "\"}";
+  const auto held_after = [&](const std::string& bytes) {
+    FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
+      peer.Send(bytes);
+      peer.Close();
+    });
+    RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+      o.router.default_policy = FindPolicy("cache_aware");
+    });
+    router.Ask(Post(body, "", "/v1/completions"));
+    const std::string table =
+        router.Ask(Post(body, "", "/admin/explain?path=/v1/completions")).body;
+    const size_t at = table.find("\"device_tokens\":");
+    return at == table.npos ? -1 : std::atoi(table.c_str() + at + 16);
+  };
+  EXPECT_GT(held_after(JsonReply(200, "{}")), 1900);
+  for (const int status : {400, 401, 404, 413, 422, 429, 500, 503}) {
+    EXPECT_EQ(held_after(JsonReply(status, "{}")), 0) << status;
+  }
+  const std::string head =
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(held_after(head), 0);
+  EXPECT_GT(held_after(head + "b\r\ndata: {}\n\n\r\n"), 1900) << "some was streamed";
+}
+
 TEST_F(Routing, AReplicaWhoseAgentIsLostHoldsNothing) {
   Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
   Feed(1, Snapshot("r2", {}));
