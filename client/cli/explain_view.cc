@@ -69,12 +69,16 @@ std::string RequestText(element r) {
                                 Text(r, "path"), Text(r, "outcome"));
   if (const uint64_t status = Number(r, "status"); status > 0) out += fmt::format(" ({})", status);
   if (const std::string route = Text(r, "route"); !route.empty()) out += ", " + route;
-  out += fmt::format("\n  {} prompt tokens, {} in the store", Tokens(r, "prompt_tokens"),
-                     Tokens(r, "store_tokens"));
+  out += fmt::format("\n  {} prompt tokens", Tokens(r, "prompt_tokens"));
+  if (Number(r, "store_tokens") > 0) out += ", " + Tokens(r, "store_tokens") + " in the store";
   if (Number(r, "status") > 0) {
-    out += fmt::format("; cached {}, computed {}; first byte after {} ms, predicted {}",
+    // Only of a stream the first byte is the first token.
+    bool stream = false;
+    (void)r["stream"].get(stream);
+    out += fmt::format("; cached {}, computed {}; {} after {} ms, first token predicted after {}",
                        Tokens(r, "cached_tokens"), Tokens(r, "computed_tokens"),
-                       Ms(r, "measured_ttft_ms"), Ms(r, "predicted_ttft_ms"));
+                       stream ? "first token" : "whole reply",
+                       Ms(r, stream ? "measured_ttft_ms" : "total_ms"), Ms(r, "predicted_ttft_ms"));
   }
   out += fmt::format("\n  tokenized in {} ms\n", Ms(r, "tokenize_ms"));
   simdjson::dom::array attempts;

@@ -38,10 +38,14 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   if (admin_ != nullptr && AdminApi::Knows(request.path)) return admin_->Answer(request, writer);
   if (Pages::TellsOfRequests(request.path) &&
       !(request.path == Pages::kExplain ? told_.explain : told_.live)) {
-    return Refuse(request, writer,
-                  OpenAiError::ForHttpStatus(
-                      403, request.path + " is not for everybody: ask it at the address of --admin",
-                      "forbidden"));
+    return Refuse(
+        request, writer,
+        OpenAiError::ForHttpStatus(
+            403,
+            request.path + " is not for everybody: " +
+                (told_.elsewhere ? "ask it at the address of --admin"
+                                 : "give the router one for it, like --admin=127.0.0.1:8090"),
+            "forbidden"));
   }
   return AnswerPage(request, writer);
 }

@@ -26,8 +26,9 @@ namespace ember::router {
 
 // Which of the router's own pages are beside /v1; /metrics and /health are always.
 struct DoorPages {
-  bool explain = true;  // /admin/explain
-  bool live = true;     // /ui, /admin/status, /admin/live
+  bool explain = true;     // /admin/explain
+  bool live = true;        // /ui, /admin/status, /admin/live
+  bool elsewhere = false;  // all are at the address of --admin, too
 };
 
 class Door {

@@ -61,7 +61,8 @@ std::string AccessLogLine(const RequestRecord& r) {
   }
   if (r.queued > Duration(0)) out.Add("queued_ms", ToMilliseconds(r.queued));
   if (r.predicted_ttft_ms > 0) out.Add("predicted_ttft_ms", r.predicted_ttft_ms);
-  out.Add("ttft_ms", r.ttft_ms()).Add("duration_ms", ToMilliseconds(r.ended_at - r.received_at));
+  if (r.stream) out.Add("ttft_ms", r.ttft_ms());
+  out.Add("duration_ms", ToMilliseconds(r.ended_at - r.received_at));
   if (!r.tenant.empty()) out.Add("tenant", r.tenant);
   if (r.trace.sampled) out.Add("trace", r.trace.trace.ToString());
   return out.ToString() + "\n";

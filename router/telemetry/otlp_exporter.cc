@@ -2,8 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <charconv>
 #include <future>
 #include <utility>
 
@@ -11,6 +13,19 @@ namespace ember::router {
 namespace {
 
 namespace asio = boost::asio;
+
+// As OTLP's standard has it.
+bool WantsItAgain(int status) {
+  return status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+// Zero when it says nothing, or a date.
+Duration RetryAfterOf(const http::Headers& headers) {
+  const std::string_view text = headers.Get("Retry-After");
+  uint32_t s = 0;
+  std::from_chars(text.data(), text.data() + text.size(), s);
+  return seconds(s);
+}
 
 }  // namespace
 
@@ -39,11 +54,15 @@ OtlpExporter::OtlpExporter(OtlpOptions options, OtlpResource resource, http::Htt
                                       "Sampled requests that the exporter's queue did not take")),
       worker_(options_.queue, queue_full_, [this](const auto& batch) { Send(batch); }) {}
 
+OtlpExporter::~OtlpExporter() {
+  const std::lock_guard lock(mutex_);
+  closing_ = true;
+  changed_.notify_all();
+}
+
 void OtlpExporter::Send(const std::vector<FinishedRequest>& batch) {
   const OtlpBatch out = OtlpJson(batch, resource_);
-  // The end of the process does not wait for one deadline after another.
-  const bool give_up = closing_.load() && failing_;
-  const Status taken = give_up ? CancelledError("closing") : Post(out.json);
+  const Status taken = PostAgain(out.json);
   (taken.ok() ? sent_ : dropped_).Add(out.spans);
   if (!taken.ok() && !std::exchange(failing_, true)) {
     spdlog::warn("spans: {}: {}; those of {} requests are dropped", options_.collector.ToString(),
@@ -52,10 +71,29 @@ void OtlpExporter::Send(const std::vector<FinishedRequest>& batch) {
   if (taken.ok()) failing_ = false;
 }
 
-Status OtlpExporter::Post(const std::string& json) {
+Status OtlpExporter::PostAgain(const std::string& json) {
+  const auto closing = [this] { return closing_; };
+  Duration delay = options_.retry_delay;
+  for (int tries = 1;; ++tries) {
+    {
+      // The end of the process does not wait for one deadline after another.
+      const std::lock_guard lock(mutex_);
+      if (closing_ && (failing_ || tries > 1)) return CancelledError("closing");
+    }
+    std::optional<Duration> retry_after;
+    Status taken = Post(json, &retry_after);
+    if (!retry_after || tries >= options_.max_tries) return taken;
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::min(std::max(delay, *retry_after), options_.max_retry_delay),
+                      closing);
+    delay *= 2;
+  }
+}
+
+Status OtlpExporter::Post(const std::string& json, std::optional<Duration>* retry_after) {
   const auto done = std::make_shared<std::promise<Status>>();
   std::future<Status> taken = done->get_future();
-  const auto post = [this, done, &json]() -> asio::awaitable<void> {
+  const auto post = [this, done, retry_after, &json]() -> asio::awaitable<void> {
     http::ExchangeOptions exchange;
     exchange.deadline = options_.deadline;
     const auto reply = co_await pool_.Call(
@@ -63,6 +101,7 @@ Status OtlpExporter::Post(const std::string& json) {
     if (!reply.ok()) {
       done->set_value(reply.status());
     } else if (reply->status / 100 != 2) {
+      if (WantsItAgain(reply->status)) *retry_after = RetryAfterOf(reply->headers);
       done->set_value(UnavailableError("the collector said " + std::to_string(reply->status)));
     } else {
       done->set_value(OkStatus());

@@ -1,13 +1,16 @@
 // OtlpExporter: sends the spans of sampled requests to a collector, in batches, by OTLP over HTTP
-// with JSON. A collector that is slow or away loses spans, which are counted; requests never wait.
+// with JSON. One that has no time now is asked again, a few times; else a collector that is slow or
+// away loses spans, which are counted; requests never wait.
 //
 // Concurrency: Add from any thread. Life: what it sends through (`loop`, `pool`) must outlive it
-// and run until it is destroyed; the destructor sends what is queued, or gives up within the
-// deadline of a batch.
+// and run until it is destroyed; the destructor sends what is queued, each batch
+// once, or gives up within the deadline of a try.
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "client/http/loop.h"
@@ -21,7 +24,10 @@ struct OtlpOptions {
   http::Origin collector;
   std::string target = "/v1/traces";
   double sample = 1;  // share of the traces that begin here; a sender's choice is obeyed
-  Duration deadline = seconds(3);  // of one batch
+  Duration deadline = seconds(3);     // of one try
+  Duration retry_delay = seconds(1);  // before the second try of a batch; then twice as long ...
+  Duration max_retry_delay = seconds(30);  // ... and the most that a collector may ask for
+  int max_tries = 5;
   RecordWorkerOptions queue;
 
   // "http://host:4318/v1/traces"; without a path that of the standard is taken. kInvalid with the
@@ -33,15 +39,17 @@ class OtlpExporter {
  public:
   OtlpExporter(OtlpOptions options, OtlpResource resource, http::HttpLoop& loop,
                http::UpstreamPool& pool, MetricsRegistry& registry);
-  ~OtlpExporter() { closing_.store(true); }
+  ~OtlpExporter();
 
   double sample() const { return options_.sample; }
   void Add(FinishedRequest record) { worker_.Add(std::move(record)); }
 
  private:
   void Send(const std::vector<FinishedRequest>& batch);
-  // OK: the collector took it. Blocks.
-  Status Post(const std::string& json);
+  // OK: the collector took it. Blocks. `retry_after`: set when the collector wants it again.
+  Status Post(const std::string& json, std::optional<Duration>* retry_after);
+  // Tries it as often as the collector wants it.
+  Status PostAgain(const std::string& json);
 
   const OtlpOptions options_;
   const OtlpResource resource_;
@@ -51,7 +59,9 @@ class OtlpExporter {
   Counter& dropped_;
   Counter& queue_full_;
   bool failing_ = false;  // the last batch was not taken, and the log was told
-  std::atomic<bool> closing_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closing_ = false;
   RecordWorker worker_;  // last: its thread uses the rest
 };
 

@@ -43,7 +43,9 @@ class RequestSpans {
     if (r_.tokenized_at != TimePoint()) {
       JsonObject tokenize = Span("tokenize", children_.Next(), r_.trace.span, SpanKind::kInternal,
                                  r_.tokenize_from, r_.tokenized_at);
-      Close(&tokenize, Attributes().Add("ember.prompt_tokens", r_.prompt_tokens));
+      Attributes attributes;
+      if (r_.prompt_tokens > 0) attributes.Add("ember.prompt_tokens", r_.prompt_tokens);
+      Close(&tokenize, attributes);
     }
     for (const AttemptRecord& attempt : r_.attempts) AppendAttempt(attempt);
   }
@@ -74,6 +76,8 @@ class RequestSpans {
     out_->push_back(span->ToString());
   }
 
+  static std::string SaidStatus(int status) { return "the replica said " + std::to_string(status); }
+
   void AppendRequest() {
     JsonObject span = Span(r_.method + " " + r_.path, r_.trace.span, r_.trace.parent,
                            SpanKind::kServer, r_.received_at, r_.ended_at);
@@ -94,7 +98,8 @@ class RequestSpans {
     // Of a server's span only what the server did wrong is an error; a cut reply is one too.
     const bool failed =
         r_.status >= 500 || r_.outcome.starts_with("failed") || r_.outcome == "shutdown";
-    Close(&span, attributes, failed ? r_.outcome : "");
+    const std::string& why = r_.outcome;
+    Close(&span, attributes, !failed ? "" : why != "done" ? why : SaidStatus(r_.status));
   }
 
   void AppendAttempt(const AttemptRecord& a) {
@@ -104,14 +109,18 @@ class RequestSpans {
     if (a.sent_at == TimePoint()) return;
     JsonObject upstream = Span("upstream", a.span, r_.trace.span, SpanKind::kClient, a.sent_at,
                                a.ended_at == TimePoint() ? r_.ended_at : a.ended_at);
-    if (a.first_byte_at != TimePoint()) {
+    if (r_.stream && a.first_byte_at != TimePoint()) {
       const std::string event = JsonObject()
                                     .Add("timeUnixNano", UnixNano(a.first_byte_at))
                                     .Add("name", "ttft")
                                     .ToString();
       upstream.AddRaw("events", JsonArray({event}));
     }
-    Close(&upstream, Attributes().Add("ember.replica", a.decision.replica), a.failure);
+    Attributes attributes;
+    attributes.Add("ember.replica", a.decision.replica);
+    if (a.status != 0) attributes.Add("http.response.status_code", static_cast<uint64_t>(a.status));
+    const bool refused = a.failure.empty() && a.status >= 400;
+    Close(&upstream, attributes, refused ? SaidStatus(a.status) : a.failure);
   }
 
   Attributes RouteAttributes(const RoutingDecision& d) const {

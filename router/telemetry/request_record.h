@@ -20,6 +20,7 @@ struct AttemptRecord {
   std::vector<PrefixMatch> matches;  // of each of its candidates; empty: tokens unknown
   TimePoint decide_from, matched_at, decided_at;  // index lookup, then policy
   TimePoint sent_at, first_byte_at, ended_at;
+  int status = 0;       // of its reply; 0: none came
   uint64_t span = 0;    // of the attempt, when the request is traced
   std::string failure;  // why another one was tried; empty: it answered
 };
@@ -60,9 +61,10 @@ struct RequestRecord {
   std::string_view replica() const {
     return attempts.empty() ? std::string_view() : attempts.back().decision.replica;
   }
-  // From the request's head to the reply's first byte; 0: no byte came.
+  // From the request's head to the reply's first byte; 0: no byte came, or it was no stream, whose
+  // first byte alone says when there was a token.
   double ttft_ms() const {
-    return attempts.empty() || attempts.back().first_byte_at == TimePoint()
+    return !stream || attempts.empty() || attempts.back().first_byte_at == TimePoint()
                ? 0
                : ToMilliseconds(attempts.back().first_byte_at - received_at);
   }

@@ -101,7 +101,7 @@ Counter& RouterMetrics::Requests(std::string_view policy, size_t route, int stat
 
 void RouterMetrics::CountTtft(const RequestRecord& record, size_t route) {
   const AttemptRecord* served = record.served();
-  if (!record.stream || record.status != 200 || record.ttft_ms() <= 0) return;
+  if (record.status != 200 || record.ttft_ms() <= 0) return;
   ttft_[route]->Observe(record.ttft_ms() / 1000);
   if (record.predicted_ttft_ms <= 0) return;
   const double measured_ms = ToMilliseconds(served->first_byte_at - served->sent_at);

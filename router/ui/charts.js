@@ -2,7 +2,7 @@
 import { ROUTES, ms, s } from "/ui/dom.js";
 
 const HEIGHT = 210;
-const LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 22;
+const LEFT = 58, RIGHT = 8, TOP = 8, BOTTOM = 22;
 export const WINDOW_S = 120;
 export const BUCKET_S = 5;
 

@@ -104,7 +104,7 @@ function attemptView(attempt) {
 }
 
 export function explanation(request) {
-  const facts = [`${count(request.prompt_tokens)} prompt tokens`, `${count(request.store_tokens)} in the store`,
+  const facts = [`${count(request.prompt_tokens)} prompt tokens`, request.store_tokens > 0 ? `${count(request.store_tokens)} in the store` : null,
     `tokenized in ${request.tokenize_ms.toFixed(2)} ms`, request.queued_ms > 0 ? `waited ${ms(request.queued_ms)}` : null,
     request.tenant ? `tenant ${request.tenant}` : null].filter(Boolean);
   return h("div", { class: "explanation" }, h("p", { class: "dim" }, facts.join(" · ")), request.attempts.flatMap(attemptView));

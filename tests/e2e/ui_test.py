@@ -64,6 +64,16 @@ class LivePage(unittest.TestCase):
         b.click("#theme")
         b.click("#theme")
 
+    def test_no_label_is_cut_however_slow_a_reply_is(self):
+        left = self.browser.run("""return import("/ui/charts.js").then((charts) => {
+            const host = document.getElementById("ttft-chart");
+            return [100, 1000, 100000, 900000].map((ttft) => {
+                charts.drawTtft(host, [{ at_ms: 1000, ttft, route: "local", replica: "r1" }], 1000);
+                return Math.min(...[...host.querySelectorAll("text")].map((label) => label.getBBox().x));
+            });
+        });""")
+        self.assertGreaterEqual(min(left), 0, left)
+
     def test_the_tokenizer_and_the_tiers_are_told(self):
         b = self.browser
         self.assertIn("fastokens", b.text('#inside [data-model="m"]'))

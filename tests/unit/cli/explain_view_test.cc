@@ -14,7 +14,7 @@ using testing::HasSubstr;
 constexpr char kRequest[] =
     R"({"request_id":"id7","method":"POST","path":"/v1/completions","outcome":"done","status":200,
 "route":"local","prompt_tokens":1000,"store_tokens":900,"cached_tokens":960,"computed_tokens":40,
-"measured_ttft_ms":30.5,"predicted_ttft_ms":28,"tokenize_ms":0.5,"attempts":[{"replica":"r1",
+"stream":true,"measured_ttft_ms":30.5,"predicted_ttft_ms":28,"tokenize_ms":0.5,"attempts":[{"replica":"r1",
 "rank":1,"policy":"cache_aware","reason":"lowest_cost: 28 ms","failure":"","candidates":[
 {"replica":"r1","rank":0,"queue_ms":0,"total_ms":400,"ttft_ms":400},
 {"replica":"r1","rank":1,"device_tokens":960,"any_tier_tokens":970,"queue_ms":3.25,"load_ms":0,
@@ -30,6 +30,22 @@ TEST(ExplainView, MarksTheChosenAndShowsEveryPart) {
               testing::ContainsRegex(
                   "\\*  r1/1 +27 +28 +3.25 +0.00 +25 +0.00 +-1.50 +-2.00 +0.50 +960 +970 +960 +0"));
   EXPECT_THAT(*text, testing::ContainsRegex("\n +r1/0 +400 +400 +0.00 +- "));
+}
+
+TEST(ExplainView, OnlyAStreamTellsWhenItsFirstTokenCame) {
+  const auto text = [](const std::string& members) {
+    return *ExplainedText(
+        R"({"requests":[{"status":200,"prompt_tokens":1000,"predicted_ttft_ms":28,)" + members +
+        R"("attempts":[]}]})");
+  };
+  EXPECT_THAT(
+      text(R"("stream":true,"measured_ttft_ms":30.5,"total_ms":900,"store_tokens":900,)"),
+      testing::AllOf(HasSubstr("1,000 prompt tokens, 900 in the store;"),
+                     HasSubstr("first token after 30 ms, first token predicted after 28\n")));
+  EXPECT_THAT(
+      text(R"("stream":false,"measured_ttft_ms":0,"total_ms":900,"store_tokens":0,)"),
+      testing::AllOf(HasSubstr("1,000 prompt tokens;"),
+                     HasSubstr("whole reply after 900 ms, first token predicted after 28\n")));
 }
 
 TEST(ExplainView, SaysWhoIsNoCandidateAndWhyTokensAreUnknown) {

@@ -43,6 +43,15 @@ TEST_F(Told, ExplainKeepsTheNewestAndFindsById) {
   EXPECT_THAT(news, Not(HasSubstr("candidates")));
 }
 
+TEST_F(Told, OnlyAStreamTellsWhenItsFirstTokenCame) {
+  RequestRecord whole = Served();
+  whole.stream = false;
+  telemetry_.Finish(std::move(whole));
+  EXPECT_THAT(explain_.Json("", 1), HasSubstr(R"("measured_ttft_ms":0,)"));
+  EXPECT_THAT(registry_.RenderPrometheusText(),
+              HasSubstr("ember_router_ttft_seconds_count{route=\"local\"} 0\n"));
+}
+
 TEST_F(Told, MetricsTellRoutesReasonsHitsAndErrors) {
   telemetry_.Finish(Served());
   const std::string text = registry_.RenderPrometheusText();

@@ -91,6 +91,7 @@ TEST(OtlpSpans, AreWhatTheProtocolSays) {
   AttemptRecord failed = record.attempts[0];
   failed.span = 0xdef;
   failed.failure = "reset";
+  record.attempts[0].status = 200;
   failed.first_byte_at = TimePoint();
   record.attempts.insert(record.attempts.begin(), failed);
   const OtlpBatch batch = OtlpJson({std::make_shared<const RequestRecord>(record)},
@@ -127,7 +128,30 @@ TEST(OtlpSpans, AreWhatTheProtocolSays) {
   EXPECT_EQ(int64_t(upstream["kind"]), 3);
   EXPECT_EQ(std::string_view(upstream["events"].at(0)["name"]), "ttft");
   EXPECT_EQ(std::string_view(upstream["events"].at(0)["timeUnixNano"]), "1700000000030000000");
+  EXPECT_EQ(Attribute(upstream, "http.response.status_code"), R"({"intValue":"200"})");
   EXPECT_TRUE(upstream["status"]["code"].error());
+}
+
+TEST(OtlpSpans, AnErrorSaysWhatItIsAndWhatIsUnknownIsLeftOut) {
+  RequestRecord record = Served();
+  SeededRandom random(2);
+  record.trace = TraceContext::Begin(kParent, 1, random);
+  record.ended_at = At(100);
+  record.prompt_tokens = 0;
+  record.stream = false;
+  record.status = record.attempts[0].status = 500;
+  const OtlpBatch batch = OtlpJson({std::make_shared<const RequestRecord>(record)}, {});
+  EXPECT_THAT(batch.json, testing::Not(testing::HasSubstr("ember.prompt_tokens")));
+  EXPECT_THAT(batch.json, testing::Not(testing::HasSubstr("ttft\""))) << "no stream";
+  simdjson::dom::parser parser;
+  const element root = parser.parse(batch.json);
+  int errors = 0;
+  for (element span : root["resourceSpans"].at(0)["scopeSpans"].at(0)["spans"].get_array()) {
+    if (span["status"]["code"].error()) continue;
+    EXPECT_EQ(std::string_view(span["status"]["message"]), "the replica said 500");
+    ++errors;
+  }
+  EXPECT_EQ(errors, 2) << "the request and the attempt";
 }
 
 }  // namespace
