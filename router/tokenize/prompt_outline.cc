@@ -42,8 +42,8 @@ constexpr std::array<std::string_view, 2> kTextKeys = {"content", "text"};
 constexpr std::array<std::string_view, 5> kPrintedKeys = {"tool_calls", "function", "arguments",
                                                           "input", "tools"};
 // Templates print these at any length, but look into them, so that they are no slots.
-constexpr std::array<std::string_view, 6> kWrittenKeys = {
-    "reasoning", "reasoning_content", "thinking", "output", "arguments", "refusal"};
+constexpr std::array<std::string_view, 7> kWrittenKeys = {
+    "reasoning", "reasoning_content", "thinking", "output", "arguments", "input", "refusal"};
 // What a chat's prompt is made of, in the order in which its text has them: what changes all of it
 // comes first, what changes only its end comes last.
 constexpr size_t kSystemPlace = 5;
@@ -51,12 +51,12 @@ constexpr size_t kMessagesPlace = 8;
 using MemberNames = std::array<std::string_view, 11>;
 
 MemberNames MembersOf(PromptApi api) {
-  const bool responses = api == PromptApi::kResponses;
+  const bool responses = api == PromptApi::kResponses, claude = api == PromptApi::kAnthropic;
   return {"chat_template",
           "chat_template_kwargs",
           "previous_response_id",
-          "reasoning_effort",
-          "reasoning",
+          claude ? "output_config" : "reasoning_effort",
+          claude ? "thinking" : "reasoning",
           responses ? "instructions" : "system",
           "documents",
           "tools",

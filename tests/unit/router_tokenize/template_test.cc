@@ -42,6 +42,36 @@ TEST(Template, RendersWhatTransformersRenders) {  // D33
   }
 }
 
+TEST(Template, RendersEachApiAsVllmDoes) {  // D33
+  std::ifstream file("tests/unit/router_tokenize/data/vllm_rendered.json");
+  ASSERT_TRUE(file) << "run from the source root";
+  const ordered_json cases = ordered_json::parse(file);
+  ASSERT_GT(cases.size(), 200u);
+  const std::map<std::string, PromptApi> apis = {{"chat", PromptApi::kChat},
+                                                 {"responses", PromptApi::kResponses},
+                                                 {"messages", PromptApi::kAnthropic}};
+  std::map<std::string, std::shared_ptr<const ModelTokenizer>> models;
+  for (const ordered_json& c : cases) {
+    const auto name = c["template"].get<std::string>();
+    auto& model = models[name];
+    if (model == nullptr) {
+      model = ModelFolder({"vllm", "byte_level", "", false, name}).Load(false);
+      ASSERT_NE(model, nullptr) << name;
+    }
+    PromptOutline outline;
+    const PromptApi api = apis.at(c["api"].get<std::string>());
+    ModelTokenizer::Rendered rendered;
+    PromptReason reason = PromptOutline::Of(api, c["request"].dump(), 0, &outline);
+    if (reason == PromptReason::kNone) reason = model->Render(api, outline.request, &rendered);
+    if (c["prompt"].is_null()) {
+      EXPECT_NE(reason, PromptReason::kNone) << name << c["request"].dump();
+    } else {
+      EXPECT_EQ(reason, PromptReason::kNone) << name << c["request"].dump();
+      EXPECT_EQ(rendered.text, c["prompt"].get<std::string>()) << name << c["request"].dump();
+    }
+  }
+}
+
 TEST(Template, ShortcutsAreThoseThatThisModelAllows) {
   const auto model = [](const char* name) { return ModelFolder(KindNamed(name)).Load(false); };
   EXPECT_EQ(ProvenSlotRoles(*model("gpt2")), kAllRoles);
@@ -81,20 +111,20 @@ TEST(Template, OtherApisBecomeTheSameChat) {
   ASSERT_EQ(
       Render(
           *model, PromptApi::kChat,
-          R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":"Q"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"c","content":"R"}],"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"a":1}}}]})",
+          R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":"Q"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"c","content":"R"}],"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"x"}}}]})",
           &chat),
       PromptReason::kNone);
   ASSERT_EQ(
       Render(
           *model, PromptApi::kResponses,
-          R"({"instructions":"S","input":[{"role":"user","content":[{"type":"input_text","text":"Q"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{\"x\":1}"},{"type":"function_call_output","call_id":"c","output":"R"}],"tools":[{"type":"function","name":"f","description":"d","parameters":{"a":1}}]})",
+          R"({"instructions":"S","input":[{"role":"user","content":[{"type":"input_text","text":"Q"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{\"x\":1}"},{"type":"function_call_output","call_id":"c","output":"R"}],"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"x"}}]})",
           &other),
       PromptReason::kNone);
   EXPECT_EQ(other.text, chat.text);
   ASSERT_EQ(
       Render(
           *model, PromptApi::kAnthropic,
-          R"({"system":[{"type":"text","text":"x-anthropic-billing-header: 1"},{"type":"text","text":"S"}],"messages":[{"role":"user","content":"Q"},{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{"x":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"text","text":"R"}]}]}],"tools":[{"name":"f","description":"d","input_schema":{"a":1}}]})",
+          R"({"system":[{"type":"text","text":"x-anthropic-billing-header: 1"},{"type":"text","text":"S"}],"messages":[{"role":"user","content":"Q"},{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{"x":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"text","text":"R"}]}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"x"}}]})",
           &other),
       PromptReason::kNone);
   EXPECT_EQ(other.text, chat.text);

@@ -3,6 +3,7 @@
 mod analysis;
 mod messages;
 mod pyjson;
+mod responses;
 mod template;
 mod tokens;
 

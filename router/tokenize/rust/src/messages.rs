@@ -3,7 +3,7 @@
 
 use serde_json::{json, Map, Value};
 
-use crate::Reason;
+use crate::{responses, Reason};
 
 /// Stands where a part begins that is no text. The prompt is known up to the first of them.
 pub const MEDIA: &str = "\u{10FFFD}media\u{10FFFD}";
@@ -26,26 +26,27 @@ pub enum Api {
     Anthropic,
 }
 
-type Members = Map<String, Value>;
+pub type Members = Map<String, Value>;
 
-pub fn read(api: Api, request: Value, parts: bool) -> Result<Conversation, Reason> {
+/// `disabled_effort`: the reasoning effort of Anthropic requests without thinking.
+pub fn read(api: Api, request: Value, parts: bool, disabled_effort: &str) -> Result<Conversation, Reason> {
     let Value::Object(mut request) = request else { return Err(Reason::Invalid) };
     if request.get("chat_template").is_some_and(|t| !t.is_null()) {
         return Err(Reason::RequestTemplate);
     }
     let (messages, tools) = match api {
         Api::Chat => (take_array(&mut request, "messages")?, take(&mut request, "tools")),
-        Api::Responses => responses(&mut request)?,
-        Api::Anthropic => anthropic(&mut request)?,
+        Api::Responses => responses::chat_of(&mut request)?,
+        Api::Anthropic => anthropic(&mut request, disabled_effort)?,
     };
     let flag = |name: &str, default| request.get(name).map_or(default, |v| v.as_bool().unwrap_or(default));
-    let continue_final_message = api == Api::Chat && flag("continue_final_message", false);
-    let add_generation_prompt = api != Api::Chat || flag("add_generation_prompt", true);
+    let continue_final_message = api != Api::Anthropic && flag("continue_final_message", false);
+    let add_generation_prompt = api == Api::Anthropic || flag("add_generation_prompt", true);
     let mut variables = match take(&mut request, "chat_template_kwargs") {
         Value::Object(given) => given,
         _ => Map::new(),
     };
-    for ours in ["messages", "tools", "documents", "chat_template", "tokenize"] {
+    for ours in ["messages", "chat_template", "tokenize"] {
         variables.remove(ours);
     }
     if let Value::String(effort) = take(&mut request, "reasoning_effort") {
@@ -54,17 +55,27 @@ pub fn read(api: Api, request: Value, parts: bool) -> Result<Conversation, Reaso
         }
         variables.insert("reasoning_effort".into(), effort.into());
     }
+    variables.retain(|_, value| !value.is_null() && value != "auto");
+    // The request's own documents go before those among the variables, its tools behind them.
+    let documents = match (take(&mut request, "documents"), variables.remove("documents")) {
+        (Value::Null, Some(given)) => given,
+        (own, _) => own,
+    };
+    let tools = match variables.remove("tools") {
+        Some(given) => given,
+        None => canonical_tools(tools)?,
+    };
     Ok(Conversation {
         messages: messages.into_iter().map(|m| message(m, parts)).collect::<Result<_, _>>()?,
-        tools: canonical_tools(tools)?,
-        documents: take(&mut request, "documents"),
+        tools,
+        documents,
         variables,
         add_generation_prompt,
         continue_final_message,
     })
 }
 
-fn take(from: &mut Members, name: &str) -> Value {
+pub fn take(from: &mut Members, name: &str) -> Value {
     from.get_mut(name).map(Value::take).unwrap_or(Value::Null)
 }
 
@@ -75,7 +86,7 @@ fn take_array(from: &mut Members, name: &str) -> Result<Vec<Value>, Reason> {
     }
 }
 
-fn take_string(from: &mut Members, name: &str) -> Option<String> {
+pub fn take_string(from: &mut Members, name: &str) -> Option<String> {
     match take(from, name) {
         Value::String(s) => Some(s),
         _ => None,
@@ -118,8 +129,8 @@ fn message(message: Value, parts: bool) -> Result<Value, Reason> {
     };
     let mut out = Map::new();
     out.insert("role".into(), role.clone().into());
-    // Tool results are plain strings for every template.
-    out.insert("content".into(), content_of(&role, content, parts && role != "tool")?);
+    // Tool results are plain strings for every template. Of parts that a template loops over none is left out first.
+    out.insert("content".into(), content_of(&role, content, parts && role != "tool", parts)?);
     match role.as_str() {
         "assistant" => {
             let calls = tool_calls(take(&mut given, "tool_calls"))?;
@@ -145,7 +156,8 @@ fn message(message: Value, parts: bool) -> Result<Value, Reason> {
     Ok(out.into())
 }
 
-fn content_of(role: &str, content: Vec<Value>, parts: bool) -> Result<Value, Reason> {
+/// `keep_empty`: whether empty texts count where they are joined.
+fn content_of(role: &str, content: Vec<Value>, parts: bool, keep_empty: bool) -> Result<Value, Reason> {
     let mut texts: Vec<Value> = Vec::with_capacity(content.len());
     let mut media = false;
     for part in content {
@@ -181,7 +193,8 @@ fn content_of(role: &str, content: Vec<Value>, parts: bool) -> Result<Value, Rea
     if parts {
         return Ok(texts.into());
     }
-    let joined = texts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n");
+    let kept = texts.iter().filter_map(Value::as_str).filter(|text| keep_empty || !text.is_empty());
+    let joined = kept.collect::<Vec<_>>().join("\n");
     // Where an engine puts its media marks into a joined text differs from model to model: most put
     // them first.
     Ok(if media { format!("{MEDIA}{joined}").into() } else { joined.into() })
@@ -204,66 +217,12 @@ fn tool_calls(calls: Value) -> Result<Vec<Value>, Reason> {
     Ok(calls)
 }
 
-fn function_tools(tools: Value, parameters: &str) -> Value {
-    let Value::Array(tools) = tools else { return Value::Null };
-    let function = |tool: Value| match tool {
-        Value::Object(mut tool) => json!({"function": {
-            "name": take(&mut tool, "name"),
-            "description": take(&mut tool, "description"),
-            "parameters": take(&mut tool, parameters),
-            "strict": take(&mut tool, "strict"),
-        }}),
-        other => other,
-    };
-    tools.into_iter().map(function).collect()
-}
-
-fn responses(request: &mut Members) -> Result<(Vec<Value>, Value), Reason> {
-    if request.get("previous_response_id").is_some_and(|id| !id.is_null()) {
-        return Err(Reason::Stateful);
+fn anthropic(request: &mut Members, disabled_effort: &str) -> Result<(Vec<Value>, Value), Reason> {
+    let mut effort = take(request, "output_config").get_mut("effort").map(Value::take).unwrap_or_default();
+    if take(request, "thinking")["type"] == "disabled" {
+        effort = disabled_effort.into();
     }
-    let mut messages = Vec::new();
-    match take(request, "instructions") {
-        Value::String(text) if !text.is_empty() => messages.push(json!({"role": "system", "content": text})),
-        _ => {}
-    }
-    match take(request, "input") {
-        text @ Value::String(_) => messages.push(json!({"role": "user", "content": text})),
-        Value::Array(items) => {
-            for item in items {
-                response_item(item, &mut messages)?;
-            }
-        }
-        _ => return Err(Reason::Invalid),
-    }
-    let tools = function_tools(take(request, "tools"), "parameters");
-    if let Value::Object(mut reasoning) = take(request, "reasoning") {
-        request.insert("reasoning_effort".into(), take(&mut reasoning, "effort"));
-    }
-    Ok((messages, tools))
-}
-
-fn response_item(item: Value, messages: &mut Vec<Value>) -> Result<(), Reason> {
-    let Value::Object(mut item) = item else { return Err(Reason::Invalid) };
-    match item.get("type").and_then(Value::as_str) {
-        Some("function_call") => {
-            let call = json!({"id": take(&mut item, "call_id"), "type": "function", "function": {
-                "name": take(&mut item, "name"), "arguments": take(&mut item, "arguments")}});
-            match messages.last_mut().and_then(|m| m.get_mut("tool_calls")).and_then(Value::as_array_mut) {
-                Some(calls) => calls.push(call),
-                None => messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]})),
-            }
-        }
-        Some("function_call_output") => messages.push(json!({"role": "tool",
-            "content": take(&mut item, "output"), "tool_call_id": take(&mut item, "call_id")})),
-        Some("message") | None => messages.push(item.into()),
-        Some("reasoning") => {}
-        Some(_) => return Err(Reason::Unsupported),
-    }
-    Ok(())
-}
-
-fn anthropic(request: &mut Members) -> Result<(Vec<Value>, Value), Reason> {
+    request.insert("reasoning_effort".into(), effort);
     let mut messages = Vec::new();
     let system = plain_text(take(request, "system"));
     if !system.is_empty() {
@@ -283,7 +242,22 @@ fn anthropic(request: &mut Members) -> Result<(Vec<Value>, Value), Reason> {
             content => messages.push(json!({"role": role, "content": content})),
         }
     }
-    Ok((messages, function_tools(take(request, "tools"), "input_schema")))
+    Ok((messages, claude_tools(take(request, "tools"))))
+}
+
+fn claude_tools(tools: Value) -> Value {
+    let Value::Array(mut tools) = tools else { return Value::Null };
+    for tool in &mut tools {
+        if let Value::Object(function) = tool {
+            let mut schema = take(function, "input_schema");
+            if let Value::Object(schema) = &mut schema {
+                schema.entry("type").or_insert_with(|| "object".into());
+            }
+            function.insert("parameters".into(), schema);
+        }
+        *tool = json!({"function": tool.take()});
+    }
+    tools.into()
 }
 
 fn plain_text(content: Value) -> String {
@@ -307,16 +281,17 @@ fn anthropic_blocks(role: String, blocks: Vec<Value>, messages: &mut Vec<Value>)
                 "function": {"name": take(&mut block, "name"), "arguments": take(&mut block, "input")}})),
             Some("tool_result") if role == "user" => {
                 let text = match take(&mut block, "content") {
-                    Value::Array(parts) => content_of("tool", parts, false)?,
+                    Value::Array(parts) => content_of("tool", parts, false, true)?,
                     Value::String(text) => text.into(),
                     _ => "".into(),
                 };
                 messages.push(json!({"role": "tool", "tool_call_id": take(&mut block, "tool_use_id"), "content": text}));
             }
+            Some("text") if block.get("text").map_or(true, |text| text == "") => {}
             _ => content.push(Value::Object(block)),
         }
     }
-    if content.is_empty() && calls.is_empty() && reasoning.is_empty() {
+    if content.is_empty() && role == "user" {
         return Ok(());
     }
     let mut message = json!({"role": role, "content": content});

@@ -21,6 +21,7 @@ pub struct ChatTemplate {
     pub knows_developer: bool,
     /// Its text depends on the day.
     pub uses_time: bool,
+    disabled_effort: &'static str,
 }
 
 pub struct Rendered {
@@ -72,16 +73,31 @@ impl ChatTemplate {
             analysis,
             knows_developer: mentions("'developer'") || mentions("\"developer\""),
             uses_time: mentions("strftime_now"),
+            disabled_effort: "none",
         };
         if let Some(text) = with_tools {
             made.environment.add_template_owned("tool_use", without_generation(text))?;
         }
         made.environment.add_template_owned("chat", without_generation(plain))?;
+        made.disabled_effort = made.effort_without_thinking();
         Ok(made)
     }
 
+    /// As vLLM finds it out: "low" where "none" is refused, or printed as any other.
+    fn effort_without_thinking(&self) -> &'static str {
+        let printed = |effort: &str| {
+            let request = serde_json::json!({"messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": effort});
+            self.render(Api::Chat, request).map(|r| r.text)
+        };
+        let none = printed("none");
+        match none.is_err() || ["low", "medium", "high", "xhigh", "max"].iter().any(|e| printed(e) == none) {
+            true => "low",
+            false => "none",
+        }
+    }
+
     pub fn render(&self, api: Api, request: Json) -> Result<Rendered, Reason> {
-        let mut chat = messages::read(api, request, self.analysis.wants_parts)?;
+        let mut chat = messages::read(api, request, self.analysis.wants_parts, self.disabled_effort)?;
         if !self.knows_developer {
             developer_as_system(&mut chat.messages);
         }
