@@ -17,9 +17,10 @@
 namespace ember::router {
 namespace {
 
-constexpr size_t kMinSlot = 64;   // shorter texts are not worth a slot
-constexpr size_t kMaxBlank = 64;  // white space that stays beside a slot
-constexpr size_t kMaxDepth = 64;  // of a message
+constexpr size_t kMinSlot = 64;    // shorter texts are not worth a slot
+constexpr size_t kMaxBlank = 64;   // white space that stays beside a slot
+constexpr size_t kMaxDepth = 64;   // of a message
+constexpr size_t kMaxOrdered = 3;  // levels of a message whose members' order does not count
 constexpr size_t kMaxSlots = 999'999;
 constexpr size_t kMaxIds = 4u << 20;  // longer than any context
 constexpr size_t kLargeData = 4096;   // an image's bytes, which no template prints
@@ -139,12 +140,18 @@ class OutlineReader {
   void Arrange() {
     std::string text;
     for (auto [begin, end] : written_) {
-      if (begin == end) continue;
+      if (begin == end || IsNothing(begin, end)) continue;
       text += ',';
       if (out_.request[begin] == ',') ++begin;
       text.append(out_.request, begin, end - begin);
     }
     out_.request = std::move(text);
+  }
+
+  // A member that is as if it were not there.
+  bool IsNothing(size_t begin, size_t end) const {
+    const std::string_view member = std::string_view(out_.request).substr(begin, end - begin);
+    return member.ends_with("\":null") || member.ends_with("\":[]");
   }
 
   bool Given(bool* out) {
@@ -285,7 +292,9 @@ class OutlineReader {
     const bool message = level == 1;
     uint32_t owner = message ? 0 : role;
     out_.request += '{';
+    std::vector<std::pair<std::string, size_t>> places;  // of a text: names, and where they begin
     const bool whole = json_.Object([&](std::string_view raw) {
+      if (is_text() && level <= kMaxOrdered) places.emplace_back(raw, out_.request.size());
       Key(raw);
       std::string unescaped;
       const std::string_view key = MeaningOfName(raw, &unescaped);
@@ -300,6 +309,7 @@ class OutlineReader {
       return true;
     });
     if (!whole) return false;
+    Order(&places);
     out_.request += '}';
     if (out_.slots.size() > slots && (owner & roles_) == 0) {
       out_.request.resize(request);
@@ -307,6 +317,25 @@ class OutlineReader {
       out_.request += json_.Since(begin);
     }
     return true;
+  }
+
+  // Puts an object's members, the last ones of the request, into an order of ours: names downwards,
+  // so that what says whose a text is stands before it.
+  void Order(std::vector<std::pair<std::string, size_t>>* places) {
+    const auto down = [](const auto& a, const auto& b) { return a.first > b.first; };
+    if (std::ranges::is_sorted(*places, down)) return;
+    const size_t begin = places->front().second;
+    std::vector<std::pair<std::string, std::string>> members(places->size());
+    for (size_t i = places->size(); i-- > 0; out_.request.resize((*places)[i].second)) {
+      std::string text = out_.request.substr((*places)[i].second);
+      if (i > 0) text.erase(0, 1);  // the comma
+      members[i] = {std::move((*places)[i].first), std::move(text)};
+    }
+    std::ranges::stable_sort(members, down);
+    for (const auto& [name, member] : members) {
+      if (out_.request.size() > begin) out_.request += ',';
+      out_.request += member;
+    }
   }
 
   bool Text(std::string_view key, uint32_t role, size_t level) {
@@ -325,7 +354,11 @@ class OutlineReader {
     const size_t after = before < raw.size() ? RawBlankSuffix(raw) : 0;
     if (before + after + kMinSlot / 2 > raw.size() || before > kMaxBlank || after > kMaxBlank ||
         out_.slots.size() >= kMaxSlots || roles_ == 0 || raw.substr(before).starts_with(kBilling)) {
+      // In texts that are compared a message's text is a list of one part.
+      const bool part = is_text() && level == 2 && key == "content";
+      if (part) Put(R"([{"type":"text","text":)");
       Put(json_.Since(begin));
+      if (part) Put("}]");
       return true;
     }
     out_.request += '"';

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/http/json_writer.h"
 #include "router/tokenize/prompt_api.h"
 #include "router/tokenize/text_chunks.h"
 
@@ -109,6 +110,14 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   const Duration left = end - SteadyClock().Now();
   if (best == nullptr || left <= Duration::zero()) co_return nullptr;
   const std::shared_ptr<const Endpoint> endpoint = best->endpoint;
+  std::string first;  // engines take one prompt, as a text
+  if (*api == PromptApi::kCompletion && !outline.slots.empty()) {
+    const std::string model =
+        outline.model.empty() ? "" : "\"model\":" + http::JsonString(outline.model) + ",";
+    first = fmt::format(R"({{{}"prompt":"{}","add_special_tokens":{}}})", model,
+                        outline.slots.front(), outline.add_special_tokens);
+    body = first;
+  }
   auto tokens = co_await endpoint_.Tokenize(endpoint->config, *api, body, left);
   if (silences_.size() > kMaxReplicas) silences_.clear();
   Silence& silence = silences_[endpoint->config.id];

@@ -235,8 +235,8 @@ TEST(JsonText, BlankEndsAreThoseThatPythonStrips) {
 }
 
 TEST(PromptOutline, NoMoreIsCopiedOfAHugeBodyThanIsWanted) {  // D6
-  const std::string body =
-      Chat(R"({"role":"user","content":")" + std::string(8 << 20, 'x') + R"("})");
+  const std::string body = Chat(R"({"role":"user","content":[{"type":"text","text":")" +
+                                std::string(8 << 20, 'x') + R"("}]})");
   PromptOutline whole, part;
   ASSERT_EQ(PromptOutline::Of(PromptApi::kChat, body, 0, &whole), PromptReason::kNone);
   ASSERT_EQ(PromptOutline::Of(PromptApi::kChat, body, 0, &part, 1000), PromptReason::kNone);
@@ -330,6 +330,30 @@ TEST(TextChunks, GoByNoOrderOfTheBody) {  // D4
            Quoted(text) + "}";
   };
   EXPECT_GT(Common(PromptApi::kAnthropic, messages("What?"), messages("Why?")), 500u);
+}
+
+// Bodies that clients' libraries write for one and the same prompt.
+TEST(TextChunks, GoByNoWayOfWritingAPrompt) {  // D4
+  const std::string text = Quoted(std::string(2000, 's')),
+                    part = R"({"type":"text","text":)" + text;
+  const std::string end = R"(,{"role":"user","content":"What?"}])";
+  const std::string plain = R"({"messages":[{"role":"system","content":)" + text + "}" + end;
+  for (const std::string& other : {
+           R"({"tools":null,"chat_template_kwargs":null,"messages":[{"role":"system","content":)" +
+               text + "}" + end + R"(,"documents":[])",
+           R"({"messages":[{"content":)" + text + R"(,"role":"system"})" + end,
+           R"({"messages":[{"role":"system","content":[)" + part + "}]}" + end,
+           R"({"messages":[{"content":[{"text":)" + text +
+               R"(,"type":"text"}],"role":"system"},{"content":"What?","role":"user"}])",
+       }) {
+    EXPECT_EQ(TextChunksOf(PromptApi::kChat, plain + "}")->tokens,
+              TextChunksOf(PromptApi::kChat, other + "}")->tokens)
+        << other;
+  }
+  // Nor are two prompts taken for one.
+  const SharedPrompt user = TextChunksOf(
+      PromptApi::kChat, R"({"messages":[{"content":)" + text + R"(,"role":"user"})" + end + "}");
+  EXPECT_NE(user->tokens, TextChunksOf(PromptApi::kChat, plain + "}")->tokens);
 }
 
 TEST(TextChunks, BeginWithWhatTemplatesPrintFirst) {

@@ -28,7 +28,8 @@ struct TokenizingEngine {
       asked.fetch_add(1);
       if (pause > Duration::zero()) LetTimePass(pause);
       const std::string body = template_asked ? R"({"prompt":"text"})" : answer;
-      const std::string head = template_asked ? "200 OK" : status;
+      const bool several = request.body.find("\"prompt\":[") != std::string::npos;
+      const std::string head = several ? "400 Bad Request" : template_asked ? "200 OK" : status;
       if (!peer.Send("HTTP/1.1 " + head + "\r\nContent-Length: " + std::to_string(body.size()) +
                      "\r\n\r\n" + body)) {
         return;
@@ -70,8 +71,10 @@ class PromptTokenizerTest : public testing::Test {
   SharedPrompt Ask(const std::string& model, const std::string& path = "/v1/chat/completions",
                    size_t length = 2000) {
     const std::string text = std::to_string(++prompts_) + std::string(length, 'x');
-    const std::string body = R"({"messages":[{"role":"user","content":")" + text +
-                             R"("}],"input":"x","model":")" + model + "\"}";
+    const std::string body = path == "/v1/completions"
+                                 ? R"({"prompt":[")" + text + R"("],"model":")" + model + "\"}"
+                                 : R"({"messages":[{"role":"user","content":")" + text +
+                                       R"("}],"input":"x","model":")" + model + "\"}";
     const auto ask = [&]() -> boost::asio::awaitable<SharedPrompt> {
       Result<SharedPrompt> answer = co_await tokenizer_.Tokenize(path, body);
       co_return answer.ok() ? *std::move(answer) : nullptr;
@@ -93,6 +96,11 @@ class PromptTokenizerTest : public testing::Test {
   PromptTokenizer tokenizer_{
       replicas_, agents_, pool_, metrics_, {.engine = {.deadline = seconds(60)}}};
 };
+
+// D4: engines' /tokenize takes no list.
+TEST_F(PromptTokenizerTest, EnginesAreAskedForTheFirstOfAListOfPrompts) {
+  EXPECT_EQ(SourceOf(Ask("m", "/v1/completions")), TokenSource::kEngine);
+}
 
 // B4: what an agent tells without tokens names no block of an adapter.
 TEST_F(PromptTokenizerTest, AnAdaptersPromptIsAskedOfThoseWhoTellTokens) {
