@@ -1,6 +1,7 @@
 #include "router/config.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 #include "router/fleet_flags.h"
 #include "router/http_flags.h"
@@ -93,7 +94,8 @@ void Declare(CLI::App& app, Flags& f) {
       "NAME: policy of requests that name none [cache_aware]; MODEL=NAME: of one model's and of "
       "its adapters'; repeatable");
   option("--allow-policy-override", f.allow_policy_override,
-         "requests may name their policy; else such a request gets 400");
+         "requests may name their policy, or their replica (x-ember-pin); else such a request gets "
+         "400");
   option("--max-retries", f.max_retries, "other replicas tried before the first byte of a reply")
       ->check(CLI::Range(0, 16));
   option("--max-in-flight", f.max_in_flight, "requests under way; more get 429")
@@ -131,6 +133,7 @@ Status ReadPolicies(const std::vector<std::string>& texts, RouterOptions* out) {
   for (const std::string& text : texts) {
     // A model's name may hold anything, a policy's no "=".
     const size_t equals = text.rfind('=');
+    if (equals == 0) return InvalidError("--policy: no model before \"=\" in \"" + text + "\"");
     const std::string name = equals == text.npos ? text : text.substr(equals + 1);
     const Policy* policy = FindPolicy(name);
     if (policy == nullptr) {
@@ -178,6 +181,7 @@ Result<Config> Interpret(const Flags& f) {
   if (!f.otlp_endpoint.empty()) {
     Result<OtlpOptions> otlp = OtlpOptions::Parse(f.otlp_endpoint);
     if (!otlp.ok()) return otlp.status().WithContext("--otlp-endpoint");
+    if (std::isnan(f.otlp_sample)) return InvalidError("--otlp-sample: from 0 to 1");
     otlp->sample = f.otlp_sample;
     s.telemetry.otlp = *std::move(otlp);
   }

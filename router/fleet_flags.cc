@@ -73,7 +73,7 @@ void FleetFlags::Declare(CLI::App& app) {
                  "ID,http=HOST:PORT[,NAME=VALUE...]: an engine; repeat for each. NAME: grpc (its "
                  "agent), events, replay, host, model (may be several), key or key_file (for the "
                  "router's own questions; clients' requests carry the client's), ranks, weight, "
-                 "max_concurrency");
+                 "max_concurrency (requests at once that this router sends; others do not count)");
   app.add_option(
       "--fleet-file", file,
       "more of them, \"ID http=HOST:PORT NAME=VALUE ...\" a line; followed as it changes");
@@ -129,7 +129,7 @@ Status FleetFlags::Interpret(ServiceOptions* out) const {
     out->fleet_dns.push_back(*std::move(parsed));
   }
   if (!health_path.starts_with('/') || health_path.find_first_of(" \r\n\t#") != std::string::npos) {
-    return InvalidError("--health-path: starts with /");
+    return InvalidError("--health-path: starts with / and has no blank, line end, tab or #");
   }
   out->admission.max_waiting = max_waiting;
   out->admission.max_wait = milliseconds(queue_timeout_ms);

@@ -151,6 +151,12 @@ Status Service::ListenForAdmin() {
 
 Status Service::StartFleet() {
   EMBER_RETURN_IF_ERROR(membership_.Replace(kFlagSource, options_.replicas));
+  if (options_.replicas.empty() && options_.fleet_file.empty() && options_.fleet_dns.empty() &&
+      !options_.admin.on_door && !options_.admin.listen) {
+    spdlog::warn(
+        "no replica, and none can come: name them with --replica, --fleet-file, --fleet-dns or "
+        "--admin");
+  }
   if (!options_.fleet_file.empty()) {
     fleet_file_ =
         std::make_unique<FleetFile>(options_.fleet_file, options_.fleet_file_interval, membership_);
@@ -220,6 +226,7 @@ StatusReport Service::Report() const {
   report.stopping = door_.stopping();
   report.default_policy = options_.router.default_policy->name();
   report.waiting = admission_.waiting();
+  report.fleet_sources = membership_.SourcesInTrouble();
   report.stores = store_feed_.Report();
   report.tokenizer = tokenizer_.Report();
   for (ReplicaReport& r : report.replicas) r.events = events_.feed().StateOf(r.holder);

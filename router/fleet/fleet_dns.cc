@@ -38,6 +38,10 @@ Result<FleetDnsConfig> FleetDnsConfig::Parse(std::string_view text) {
                         .port = origin->port,
                         .fields = std::string(text.substr(std::min(comma + 1, text.size())))};
   const Result<ReplicaConfig> any = config.ReplicaAt(std::string(kAnyAddress));
+  const std::string others = Replaced(config.fields, kHost, "");
+  if (others.find_first_of("{}") != others.npos) {
+    return InvalidError("what stands in braces is not known: only {host} is, the address");
+  }
   if (!any.ok()) {
     return InvalidError(Replaced(std::string(any.status().message()), kAnyAddress, kHost));
   }
@@ -68,7 +72,7 @@ asio::awaitable<void> FleetDns::Run(StopSign stop) {
     const Result<Addresses> addresses = co_await resolve_(config_.name);
     if (stop->cancelled()) co_return;
     const Status applied = Apply(addresses);
-    membership_.SetTrouble(config_.source(), applied.ok() ? "" : std::string(applied.message()));
+    membership_.SetTrouble(config_.source(), applied);
   } while ((co_await http::SleepFor(config_.interval, stop.get())).ok());
 }
 

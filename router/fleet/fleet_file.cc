@@ -18,7 +18,7 @@ std::optional<FleetFile::Look> FleetFile::LookAt() const {
 Status FleetFile::Load() {
   seen_ = applied_ = LookAt();
   if (!seen_) {
-    membership_.SetTrouble(kFileSource, path_ + ": not there");
+    membership_.SetTrouble(kFileSource, NotFoundError(path_ + ": not there"));
     return OkStatus();
   }
   return Apply();
@@ -38,7 +38,7 @@ Status FleetFile::Apply() {
   if (Status done = membership_.Replace(kFileSource, *std::move(replicas)); !done.ok()) {
     return done.WithContext(path_);
   }
-  membership_.SetTrouble(kFileSource, "");
+  membership_.SetTrouble(kFileSource, OkStatus());
   return OkStatus();
 }
 
@@ -52,9 +52,9 @@ boost::asio::awaitable<void> FleetFile::Run(StopSign stop) {
     applied_ = look;
     const Status applied = look ? Apply() : UnavailableError(path_ + ": not there any more");
     if (applied.ok()) continue;
-    membership_.SetTrouble(kFileSource, std::string(applied.message()));
+    membership_.SetTrouble(kFileSource, applied);
     // What is wrong with the file only a change of it can mend; anything else (a key that can't be
-    // read yet) may pass.
+    // read yet, an id that another source has) may pass.
     if (applied.code() != StatusCode::kInvalid) applied_.reset();
   }
 }

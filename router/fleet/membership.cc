@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <set>
 #include <utility>
 
 namespace ember::router {
@@ -11,14 +10,18 @@ Status Membership::Replace(const std::string& source, std::vector<ReplicaConfig>
   std::map<std::string, ReplicaConfig> by_id;
   for (ReplicaConfig& config : wanted) {
     const std::string id = config.id;
-    const std::string owner = SourceOf(id);
-    if (!owner.empty() && owner != source) {
-      return InvalidError("replica \"" + id + "\" is known from another source (" + owner + ")");
-    }
     if (!by_id.emplace(id, std::move(config)).second) {
       return InvalidError("replica \"" + id + "\" is there twice");
     }
   }
+  Status taken;
+  std::erase_if(by_id, [&](const auto& named) {
+    const std::string owner = SourceOf(named.first);
+    if (owner.empty() || owner == source) return false;
+    taken = MismatchError("replica \"" + named.first + "\" is known from another source (" + owner +
+                          "), which keeps it; all else is taken");
+    return true;
+  });
   std::erase_if(sources_, [&](const auto& known) {
     const auto& [id, owner] = known;
     if (owner != source) return false;
@@ -36,8 +39,11 @@ Status Membership::Replace(const std::string& source, std::vector<ReplicaConfig>
     EMBER_CHECK(removed.ok(), "a known replica is a member");
     return true;
   });
-  for (auto& [id, config] : by_id) EMBER_RETURN_IF_ERROR(Add(source, std::move(config)));
-  return OkStatus();
+  for (auto& [id, config] : by_id) {
+    const Status added = Add(source, std::move(config));
+    if (!added.ok()) return added.WithContext("replica \"" + id + "\" and more are left out");
+  }
+  return taken;
 }
 
 Status Membership::Add(const std::string& source, ReplicaConfig config) {
@@ -58,15 +64,25 @@ Status Membership::Remove(const std::string& id) {
   return OkStatus();
 }
 
-void Membership::SetTrouble(const std::string& source, std::string what) {
-  if (what.empty()) {
+void Membership::SetTrouble(const std::string& source, const Status& status) {
+  heard_of_.insert(source);
+  if (status.ok()) {
     if (troubles_.erase(source) > 0) spdlog::info("fleet from {}: in order again", source);
     return;
   }
+  std::string what(status.message());
   if (const auto known = troubles_.find(source); known != troubles_.end() && known->second == what)
     return;
-  spdlog::error("fleet from {}: {}; it stays as it was", source, what);
+  const bool partly =
+      status.code() == StatusCode::kMismatch || status.code() == StatusCode::kNoSpace;
+  spdlog::error("fleet from {}: {}{}", source, what, partly ? "" : "; it stays as it was");
   troubles_[source] = std::move(what);
+}
+
+std::map<std::string, bool> Membership::SourcesInTrouble() const {
+  std::map<std::string, bool> sources;
+  for (const std::string& source : heard_of_) sources[source] = troubles_.contains(source);
+  return sources;
 }
 
 std::string Membership::SourceOf(const std::string& id) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,25 +23,28 @@ class Membership {
 
   // The source's replicas are these from now on: new ones join, others go when their requests have
   // ended, changed ones do both, unless they MayBecome what is wanted: these and equal ones stay.
-  // kInvalid: two of one id, or one that another source has; then nothing has changed. kNoSpace:
-  // not all of them found a number.
+  // kInvalid: two of one id; then nothing has changed. kMismatch: another source has some of these
+  // ids and keeps them. kNoSpace: not all of them found a number. With both, all else was taken.
   Status Replace(const std::string& source, std::vector<ReplicaConfig> wanted);
   // One more of a source. Errors of ReplicaSet::Add.
   Status Add(const std::string& source, ReplicaConfig config);
   // kNotFound: none of that id. kMismatch: a file or DNS names it, and would do so again.
   Status Remove(const std::string& id);
-  // What is wrong with a source now, for people; "": nothing.
-  void SetTrouble(const std::string& source, std::string what);
+  // What came of the source's newest list.
+  void SetTrouble(const std::string& source, const Status& what);
 
   // "" when there is none of that id.
   std::string SourceOf(const std::string& id) const;
-  // Of each source that has any.
+  // Of each source that has any, for people.
   const std::map<std::string, std::string>& troubles() const { return troubles_; }
+  // Whether each source that was heard of is in trouble.
+  std::map<std::string, bool> SourcesInTrouble() const;
 
  private:
   ReplicaSet& replicas_;
   std::map<std::string, std::string> sources_;  // by replica id
   std::map<std::string, std::string> troubles_;
+  std::set<std::string> heard_of_;
 };
 
 }  // namespace ember::router

@@ -92,7 +92,7 @@ Status SetField(std::string_view name, std::string_view value, ReplicaConfig* ou
     return want(ReadNumber(value, 0.01, kMaxWeight, &out->weight), "a number from 0.01 to 100");
   }
   if (name == "max_concurrency") {
-    return want(ReadNumber(value, 1u, kMaxConcurrency, &out->max_concurrency), "a count");
+    return want(ReadNumber(value, 1u, kMaxConcurrency, &out->max_concurrency), "a count from 1");
   }
   return InvalidError("unknown field \"" + std::string(name.substr(0, 50)) +
                       "\"; known: http, grpc, events, replay, host, model, key, key_file, ranks, "

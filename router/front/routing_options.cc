@@ -31,6 +31,9 @@ Result<RoutingOptions> RoutingOptions::Of(const http::Request& request,
   RoutingOptions options;
   options.policy = *policy;
   options.pin = request.headers.Get("x-ember-pin");
+  if (!allow_override && !options.pin.empty()) {
+    return InvalidError("x-ember-pin: requests may not choose their replica here");
+  }
   options.conversation_id = request.headers.Get("x-conversation-id");
   options.target = WithoutParameter(request.target, "sticky");
   options.use_store = !http::EqualNoCase(request.headers.Get("x-ember-store"), "off");

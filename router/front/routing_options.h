@@ -27,7 +27,7 @@ struct RoutingOptions {
   bool use_cache = true;
   bool has_prompt = false;  // a POST whose body is a prompt
 
-  // kInvalid: an unknown policy, with the known ones in the message, or any at all when
+  // kInvalid: an unknown policy, with the known ones in the message, or any, or a pin, when
   // `allow_override` is false.
   static Result<RoutingOptions> Of(const http::Request& request, const Policy* default_policy,
                                    bool allow_override);

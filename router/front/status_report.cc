@@ -277,6 +277,13 @@ std::string StatusReport::PrometheusText() const {
     out +=
         fmt::format("ember_router_replica_refusals_total{{replica=\"{}\"}} {}\n", r.id, r.refusals);
   }
+  out +=
+      "# HELP ember_router_fleet_source_trouble 1: not all that it says of the fleet is taken\n"
+      "# TYPE ember_router_fleet_source_trouble gauge\n";
+  for (const auto& [source, trouble] : fleet_sources) {
+    out += fmt::format("ember_router_fleet_source_trouble{{source=\"{}\"}} {}\n", source,
+                       trouble ? 1 : 0);
+  }
   AppendStores(stores, &out);
   return out;
 }

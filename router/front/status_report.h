@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +49,8 @@ struct StatusReport {
   uint64_t index_blocks = 0;
   uint64_t index_bytes = 0;
   std::vector<ReplicaReport> replicas;
-  std::vector<StoreReport> stores;  // nodes whose feeds are followed
+  std::map<std::string, bool> fleet_sources;  // whether each is in trouble
+  std::vector<StoreReport> stores;            // nodes whose feeds are followed
   TokenizerReport tokenizer;
 
   // On the router's loop thread.

@@ -52,10 +52,11 @@ TEST(Membership, SourcesDoNotTouchEachOthersReplicas) {
   ASSERT_TRUE(f.membership.Replace(kFlagSource, {At("flag", 1)}).ok());
   ASSERT_TRUE(f.membership.Replace(kFileSource, {At("file", 2)}).ok());
   const Status conflict = f.membership.Replace(kFileSource, {At("new", 3), At("flag", 4)});
-  EXPECT_EQ(conflict.code(), StatusCode::kInvalid);
-  EXPECT_THAT(f.Ids(), ElementsAre("flag", "file")) << "nothing of a wrong list is taken";
+  EXPECT_EQ(conflict.code(), StatusCode::kMismatch);
+  EXPECT_THAT(f.Ids(), ElementsAre("flag", "new")) << "it keeps its source; all else is taken";
+  EXPECT_EQ(f.set.Find("flag")->config.http.port, 1);
   EXPECT_FALSE(f.membership.Replace(kDnsSource, {At("x", 3), At("x", 4)}).ok());
-  EXPECT_EQ(f.membership.Remove("file").code(), StatusCode::kMismatch);
+  EXPECT_EQ(f.membership.Remove("new").code(), StatusCode::kMismatch);
   EXPECT_EQ(f.membership.Remove("none").code(), StatusCode::kNotFound);
   EXPECT_TRUE(f.membership.Remove("flag").ok());
   EXPECT_TRUE(f.membership.Add(kAdminSource, At("flag", 5)).ok());
@@ -105,13 +106,16 @@ TEST(Membership, EachDnsNameIsASourceOfItsOwn) {
 
 TEST(Membership, OnlySourcesWithTroubleAreListed) {
   Fleet f;
-  f.membership.SetTrouble(kFileSource, "");
+  f.membership.SetTrouble(kFileSource, OkStatus());
   EXPECT_TRUE(f.membership.troubles().empty());
-  f.membership.SetTrouble(kFileSource, "line 2");
-  f.membership.SetTrouble(kDnsSource, "");
+  f.membership.SetTrouble(kFileSource, InvalidError("line 2"));
+  f.membership.SetTrouble(kDnsSource, OkStatus());
   EXPECT_THAT(f.membership.troubles(), ElementsAre(testing::Pair(kFileSource, "line 2")));
-  f.membership.SetTrouble(kFileSource, "");
+  f.membership.SetTrouble(kFileSource, OkStatus());
   EXPECT_TRUE(f.membership.troubles().empty());
+  f.membership.SetTrouble(kFileSource, InvalidError("line 3"));
+  EXPECT_THAT(f.membership.SourcesInTrouble(),
+              ElementsAre(testing::Pair(kDnsSource, false), testing::Pair(kFileSource, true)));
 }
 
 TEST(FleetList, OneReplicaALine) {

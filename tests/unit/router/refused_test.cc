@@ -43,6 +43,7 @@ TEST_F(Refused, HasAnIdALineInTheLogAndACount) {
       {431, true, Post("{}", kId + ("X-Large: " + large + "\r\n"))},
       {417, true, Post("{}", std::string(kId) + "Expect: wonders\r\n")},
       {400, true, Post("{}", std::string(kId) + "x-ember-policy: random\r\n")},
+      {400, true, Post("{}", std::string(kId) + "x-ember-pin: r1\r\n")},
       {404, true, "GET /nowhere HTTP/1.1\r\nHost: a\r\n" + std::string(kId) + "\r\n"},
       {415, true, Post("\x1f\x8b", std::string(kId) + "Content-Encoding: gzip\r\n")},
       {400, false, "GET / HTTP/1.1\r\nno field\r\n\r\n"},

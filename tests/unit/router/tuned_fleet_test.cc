@@ -54,6 +54,37 @@ TEST_F(TunedFleet, AnotherWeightLimitOrKeyForgetsNothing) {
   EXPECT_THAT(router.Page("/admin/explain?n=1"), Not(HasSubstr("\"device_tokens\":0,")));
 }
 
+// An id that came by the admin API first.
+TEST_F(TunedFleet, AnIdOfAnotherSourceHoldsBackNoneOfTheFileAndIsTakenUpWhenItIsFree) {
+  FakeReplica one(Answering(JsonReply(200, "{}"))), two(Answering(JsonReply(200, "{}")));
+  Write(one, "");
+  RouterFixture router({}, [this](ServiceOptions& o) {
+    o.fleet_file = folder + "/fleet";
+    o.fleet_file_interval = milliseconds(10);
+    o.admin.on_door = true;
+    o.admin.token = "t0ken";
+  });
+  const std::string headers = "Content-Type: application/json\r\nAuthorization: Bearer t0ken\r\n";
+  ASSERT_TRUE(router.AwaitUsable(1));
+  const std::string added = "{\"id\":\"b\",\"http\":\"" + two.origin().ToString() + "\"}";
+  ASSERT_EQ(router.Ask(Post(added, headers, "/admin/replicas")).status(), 201);
+  Write(one, "\nb http=" + one.origin().ToString() + "\nc http=" + one.origin().ToString());
+  ASSERT_TRUE(router.AwaitUsable(3)) << "c joins, b is as it was";
+  const auto says = [&](const char* value) {
+    const std::string line =
+        "ember_router_fleet_source_trouble{source=\"file\"} " + std::string(value) + "\n";
+    return Eventually([&] { return router.Page("/metrics").find(line) != std::string::npos; });
+  };
+  EXPECT_TRUE(says("1"));
+  EXPECT_THAT(router.Ask("GET /admin/replicas HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n").body,
+              HasSubstr("is known from another source (admin)"));
+  ASSERT_EQ(
+      router.Ask("DELETE /admin/replicas/b HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n").status(),
+      200);
+  EXPECT_TRUE(says("0")) << "without the file being touched";
+  ASSERT_TRUE(router.AwaitUsable(3));
+}
+
 std::string WhyNot(const RouterFixture& router) {
   std::string why;
   EXPECT_TRUE(Eventually([&] {
