@@ -76,7 +76,7 @@ TEST_F(Refused, HasAnIdALineInTheLogAndACount) {
                                     ",\"outcome\":\"refused: "));
   }
   for (const auto& [status, count] :
-       std::map<std::string, int>{{"413", 1}, {"408", 1}, {"404", 1}, {"400", 2}, {"4xx", 4}}) {
+       std::map<std::string, int>{{"413", 1}, {"408", 1}, {"404", 1}, {"400", 3}, {"4xx", 4}}) {
     EXPECT_THAT(metrics, HasSubstr("ember_router_requests_total{policy=\"none\",route=\"none\","
                                    "status=\"" +
                                    status + "\"} " + std::to_string(count) + "\n"));
