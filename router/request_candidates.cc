@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "router/router.h"
+#include "router/tokenize/local_tokenizer.h"
 #include "router/tokenize/request_model.h"
 
 namespace ember::router {
@@ -40,10 +41,19 @@ std::string NamesOf(const ModelDirectory& models) {
 
 }  // namespace
 
+boost::asio::awaitable<bool> Router::ReadLargeBody(const http::Request& request,
+                                                   Routing* routing) const {
+  if (request.body.size() <= LocalTokenizer::kLargeBody) co_return true;
+  co_return co_await parts_.tokenizer->Aside([this, &request, routing] {
+    routing->model = ModelOf(request);
+    routing->fan_out = options_.fan_out.Check(request.body);
+  });
+}
+
 const Policy* Router::DefaultPolicy(const http::Request& request, Routing* routing) const {
   const auto& by_model = options_.model_policies;
   if (by_model.empty()) return options_.default_policy;
-  routing->model = ModelOf(request);
+  if (!routing->model) routing->model = ModelOf(request);
   auto policy = by_model.find(*routing->model);
   if (policy == by_model.end()) {
     policy = by_model.find(parts_.replicas->models().BaseOf(*routing->model));

@@ -81,13 +81,18 @@ Status Router::Admit(const http::Request& request, Routing* routing) const {
   }
   if (!routing->options.has_prompt) return OkStatus();
   EMBER_RETURN_IF_ERROR(CheckIsObject(request.body));
-  return options_.fan_out.Check(request.body);
+  return routing->fan_out ? *routing->fan_out : options_.fan_out.Check(request.body);
 }
 
 asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWriter& writer) {
   Routing routing;
   parts_.telemetry->Begin(request, &routing.record);
   parts_.telemetry->BeginTrace(request, &routing.record);
+  if (!co_await ReadLargeBody(request, &routing)) {
+    co_return co_await Refuse(
+        writer, &routing,
+        OpenAiError::ForHttpStatus(503, "too many large bodies are being read", "busy"));
+  }
   if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
     co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
   }

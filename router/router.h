@@ -71,6 +71,7 @@ class Router {
     RoutingOptions options;
     SharedPrompt prompt;               // null: tokens unknown
     std::optional<std::string> model;  // "": it names none; nothing: not looked for yet
+    std::optional<Status> fan_out;     // whether it asks for too much; nothing: not looked at yet
     std::shared_ptr<Endpoint> home;  // of the response that it is about; null: any replica will do
     MemberSet tried;                 // of the replicas that were asked
     MemberSet avoided;               // of those: it was not, and is when there is room nowhere else
@@ -85,6 +86,8 @@ class Router {
     RequestRecord record;
   };
 
+  // Finds out beside the loop what is in a body that would hold it. False: too many wait for that.
+  boost::asio::awaitable<bool> ReadLargeBody(const http::Request& request, Routing* routing) const;
   // kInvalid: the request cannot be routed at all.
   Status Admit(const http::Request& request, Routing* routing) const;
   // Of a request that names none.

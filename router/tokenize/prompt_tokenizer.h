@@ -35,6 +35,9 @@ class PromptTokenizer final : public Tokenizer {
   Status Load() { return local_.Load(); }
   boost::asio::awaitable<Result<SharedPrompt>> Tokenize(std::string_view path,
                                                         std::string_view body) override;
+  boost::asio::awaitable<bool> Aside(std::function<void()> job) override {
+    return local_.OnThread(std::move(job));
+  }
   void Forget() override {
     engine_.Forget();
     endpoint_answers_.Clear();

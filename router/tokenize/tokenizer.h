@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <functional>
 #include <string_view>
 
 #include "proto/base/status.h"
@@ -19,6 +20,11 @@ class Tokenizer {
   // kDeadline: nobody answered.
   virtual boost::asio::awaitable<Result<SharedPrompt>> Tokenize(std::string_view path,
                                                                 std::string_view body) = 0;
+  // Runs a job that takes the loop too long on a thread of its own; false: that has enough to do.
+  virtual boost::asio::awaitable<bool> Aside(std::function<void()> job) {
+    job();
+    co_return true;
+  }
   // A replica's identity changed, so that earlier answers name nothing any more.
   virtual void Forget() {}
 };
