@@ -71,7 +71,10 @@ TEST(EventPieces, AreBoundedByWork) {
   for (uint64_t i = 0; i < 100; ++i) events.push_back(event(i % 10 == 0 ? 2000 : 100, i));
   publisher.Publish(EngineModel().Batch(events));
   EXPECT_TRUE(Eventually([&] { return on_loop([&] { return pieces.heard == 100; }); }));
-  EXPECT_EQ(on_loop([&] { return pieces.largest; }), 2000u) << "one event is never cut";
+  // One event is never cut; and a piece may be on the loop before the end of the last is noted.
+  const size_t largest = on_loop([&] { return pieces.largest; });
+  EXPECT_GE(largest, 2000u);
+  EXPECT_LE(largest, 2 * 2000u) << "all are 29,000";
   subscriber.reset();
   loop.Stop();
 }
