@@ -92,6 +92,7 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
   const size_t again = index_.Store(*holder, event.tier, event.parent, event.keys, names);
   if (event.tier != HolderTier::kDevice) return;
   state.witness.OnStored(names);
+  state.removed.Erase(names);
   state.repeated.OnStored(event.keys);
   if (again > 0) state.repeated.Remember(event.parent, event.keys, names);
   Named(from, state, event.keys);
@@ -171,6 +172,7 @@ void EventFeed::TakeBackCopies(HolderId holder, EngineKey key) {
     const RepeatedBlocks::Block& block = there[i];
     index_.Store(holder, HolderTier::kDevice, block.parent, {&block.key, 1}, {&block.name, 1});
     repeated.OnStored({&block.key, 1});
+    holders_.at(holder).removed.Erase({&block.name, 1});
   }
 }
 
@@ -191,9 +193,14 @@ void EventFeed::OnRemoved(EventSourceId source, std::optional<uint32_t> rank,
   if (!holder) return;
   metrics_.removed.Add();
   metrics_.blocks_removed.Add(event.keys.size());
+  Holder& state = holders_.at(*holder);
+  if (event.tier == HolderTier::kDevice && !trusted(*holder)) {
+    for (const EngineKey key : event.keys) {
+      if (const auto name = index_.HashOf(*holder, key)) state.removed.Add(*name);
+    }
+  }
   index_.Remove(*holder, event.tier, event.keys);
   if (event.tier != HolderTier::kDevice) return;
-  Holder& state = holders_.at(*holder);
   state.witness.OnRemoved();
   state.repeated.OnRemoved(event.keys);
   Named(sources_.at(source), state, event.keys);
@@ -316,6 +323,7 @@ void EventFeed::Clear(HolderId holder) {
   state.witness.Reset();
   state.repeated.Clear();
   state.unnamed.Clear();
+  state.removed.Clear();
   // What is told from now on is judged by itself.
   if (Unreadable(state)) kinds_stale_ = true;
   state.unplaced = 0;

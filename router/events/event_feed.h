@@ -16,6 +16,7 @@
 #include "router/events/event_key_spaces.h"
 #include "router/events/event_listener.h"
 #include "router/events/event_metrics.h"
+#include "router/events/removed_blocks.h"
 #include "router/events/repeated_blocks.h"
 #include "router/events/reply_witness.h"
 #include "router/events/unnamed_blocks.h"
@@ -71,6 +72,12 @@ class EventFeed final : public EventListener {
   // those that serve its model; of others some may be found, too.
   std::vector<GroupMatch> Match(const TokenizedPrompt& prompt, const Holders& among);
 
+  // What is presumed of a holder that is not trusted, beside what it said: of the prompt's first
+  // `tokens` those before the first block of which it said that it is gone.
+  uint64_t LeftOf(HolderId holder, const TokenizedPrompt& prompt, uint64_t tokens);
+  // Such a holder is sent the prompt, so it will have it, whatever it had removed.
+  void OnSent(HolderId holder, const TokenizedPrompt& prompt);
+
   // The prompt's blocks as the holder's device names them, a chain for each cache group; empty when
   // the holder has told of none yet, or the prompt has no tokens.
   std::vector<const BlockChain*> ChainsOf(HolderId holder, const TokenizedPrompt& prompt);
@@ -104,6 +111,7 @@ class EventFeed final : public EventListener {
     ReplyWitness witness;
     RepeatedBlocks repeated;  // on the device, as all that follows
     UnnamedBlocks unnamed;
+    RemovedBlocks removed;  // while it is not trusted
   };
   // Holders of one model and layout, which are looked up together.
   struct Kind {

@@ -48,6 +48,26 @@ const BlockChain& EventFeed::ChainIn(const std::string& model, const TokenizedPr
                                     .block_size = block_size}));
 }
 
+uint64_t EventFeed::LeftOf(HolderId holder, const TokenizedPrompt& prompt, uint64_t tokens) {
+  const auto it = holders_.find(holder);
+  if (it == holders_.end() || it->second.removed.empty() || !prompt.has_tokens()) return tokens;
+  const std::string& model = sources_.at(it->second.source).replica.model;
+  for (const auto& [number, group] : it->second.layout.groups) {
+    if (!it->second.layout.NeedsAll(number)) continue;
+    const size_t blocks = tokens / group.block_size;
+    const BlockChain& chain = ChainIn(model, prompt, number, group.block_size);
+    const size_t left = it->second.removed.Before(chain, blocks);
+    if (left < std::min(blocks, chain.size())) tokens = left * group.block_size;
+  }
+  return tokens;
+}
+
+void EventFeed::OnSent(HolderId holder, const TokenizedPrompt& prompt) {
+  const auto it = holders_.find(holder);
+  if (it == holders_.end() || it->second.removed.empty()) return;
+  for (const BlockChain* chain : ChainsOf(holder, prompt)) it->second.removed.Erase(*chain);
+}
+
 std::vector<const BlockChain*> EventFeed::ChainsOf(HolderId holder, const TokenizedPrompt& prompt) {
   std::vector<const BlockChain*> chains;
   const auto it = holders_.find(holder);

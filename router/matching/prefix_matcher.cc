@@ -122,6 +122,11 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
       if (c == nullptr || named_by_events[held.holder] || !scope.replicas) continue;
       c->match.device_tokens = TokensOf(held.device_blocks, space.tokens_per_block, prompt);
       c->match.any_tier_tokens = TokensOf(held.any_tier_blocks, space.tokens_per_block, prompt);
+      if (events_ == nullptr || space.stored) continue;
+      // Nothing but our own decisions stands under our own names: the device's, and no other
+      // tier's.
+      c->match.any_tier_tokens = c->match.device_tokens =
+          static_cast<uint32_t>(events_->LeftOf(held.holder, prompt, c->match.device_tokens));
     }
     if (!space.stored || !scope.stores || !scope.replicas) continue;
     const uint32_t stored = TokensOf(found.store_blocks, space.tokens_per_block, prompt);
@@ -164,10 +169,15 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
     presumed.reported.push_back(index_.Presume(member.holder, chain));
     return presumed;
   }
-  presumed.predicted_blocks = index_.Lookup(chain).Of(member.holder).device_blocks;
-  presumed.before =
-      presumed_.Add(member.holder, chain, member.view.cache.capacity_tokens / kOurTokensPerBlock,
-                    presumed.predicted_blocks);
+  const size_t known = index_.Lookup(chain).Of(member.holder).device_blocks;
+  presumed.predicted_blocks = known;
+  if (events_ != nullptr) {
+    presumed.predicted_blocks =
+        events_->LeftOf(member.holder, prompt, known * kOurTokensPerBlock) / kOurTokensPerBlock;
+    events_->OnSent(member.holder, prompt);
+  }
+  presumed.before = presumed_.Add(member.holder, chain,
+                                  member.view.cache.capacity_tokens / kOurTokensPerBlock, known);
   presumed.when = presumed_.now(member.holder);
   // Else its reply says nothing about what was held.
   presumed.counted_alone = prompt.counted_alone();

@@ -314,5 +314,63 @@ TEST_F(PrefixMatcherTest, OnceEventsAreWholeNothingCountsThatWasPresumedBefore) 
   EXPECT_EQ(held(), (Tokens{32, 640}));
 }
 
+// While events are not all that a replica holds, what they take away is not presumed any more.
+TEST_F(PrefixMatcherTest, WhatAPartialSourceRemovesIsPresumedNoLonger) {  // A1, A2, A13
+  for (const uint32_t size : {16u, 32u, 64u, 128u}) {
+    for (const bool window : {false, true}) {
+      MetricsRegistry registry;
+      EventMetrics metrics(registry);
+      EventFeed events(index, random, metrics);
+      PrefixMatcher with_events(replicas, index, random, &events);
+      const auto held = [&](const TokenizedPrompt& prompt) {
+        std::vector<Candidate> candidates{
+            {.replica = &replicas.at(0).view, .match = {}, .number = 0}};
+        PolicyInput in;
+        with_events.Match(prompt, {}, &candidates, &in);
+        EXPECT_EQ(candidates[0].match.any_tier_tokens, candidates[0].match.device_tokens);
+        return candidates[0].match.device_tokens;
+      };
+      with_events.Forget(0);
+      events.AddSource(1, {.id = "a", .model = "", .holders = {replicas.at(0).holder}}, 0);
+      const TokenizedPrompt prompt = Prompt(0, 1280), other = Prompt(5000, 1280);
+      KvStored stored{.block_size = size, .keys = {}, .tokens = prompt.tokens};
+      for (uint32_t i = 0; i < 1280 / size; ++i) stored.keys.push_back(EngineKey{i + 1});
+      const std::vector<EngineKey> keys = stored.keys;
+      KvStored windowed = stored;
+      windowed.group = 1;
+      windowed.window_tokens = 2 * size;
+      for (EngineKey& key : windowed.keys) key = EngineKey{uint64_t(key) + 1000};
+      with_events.Presume(0, prompt);
+      with_events.Presume(0, other);
+      events.OnStored(1, std::nullopt, stored);
+      if (window) {
+        events.OnStored(1, std::nullopt, windowed);
+        events.OnRemoved(1, std::nullopt,
+                         {.keys = {windowed.keys.begin(), windowed.keys.end() - 2}});
+      }
+      EXPECT_EQ(held(prompt), 1280u) << "blocks before the window are needed by nobody";
+      const auto remove = [&](size_t from, size_t to) {
+        events.OnRemoved(1, std::nullopt, {.keys = {keys.begin() + from, keys.begin() + to}});
+      };
+      remove(keys.size() - 2, keys.size());
+      EXPECT_EQ(held(prompt), 1280 - 2 * size);
+      remove(4, 5);
+      EXPECT_EQ(held(prompt), 4 * size);
+      remove(0, keys.size() - 2);
+      EXPECT_EQ(held(prompt), 0u) << size << window;
+      EXPECT_EQ(held(other), 1280u) << "of which nothing was said";
+      const auto again = with_events.Presume(0, prompt);
+      EXPECT_EQ(held(prompt), 1280u) << "it was sent there once more";
+      with_events.Settle(again, 0);
+      EXPECT_EQ(held(other), 1280u) << "nothing of it had been promised";
+      events.OnStored(1, std::nullopt, stored);
+      remove(0, keys.size());
+      EXPECT_EQ(held(prompt), 0u);
+      events.OnStored(1, std::nullopt, stored);
+      EXPECT_EQ(held(prompt), 1280u) << "or stored";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ember::router
