@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "router/router.h"
-#include "router/tokenize/prompt_cache.h"
+#include "router/tokenize/prompt_digest.h"
 
 namespace ember::router {
 
@@ -12,7 +12,7 @@ using http::OpenAiError;
 std::optional<OpenAiError> Router::CheckSuspicion(const http::Request& request, Routing* routing) {
   const TimePoint now = SteadyClock().Now();
   if (request.body.empty() || suspects_.Empty(now)) return {};
-  routing->digest = PromptCache::DigestOf(request.path, request.body);
+  routing->digest = PromptDigestOf(request.path, request.body);
   const int breaks = suspects_.Breaks(*routing->digest, now);
   if (breaks >= SuspectList::kSuspect) routing->may_break = 1;
   const Duration refused = suspects_.RefusedFor(*routing->digest, now);
@@ -65,7 +65,7 @@ bool Router::CountFailure(SuspectList::Failure failure, const http::Request& req
                           Routing* routing, const AttemptResult& result) {
   if (failure == SuspectList::Failure::kBroke) ++routing->breaks;
   if (request.body.empty()) return true;
-  if (!routing->digest) routing->digest = PromptCache::DigestOf(request.path, request.body);
+  if (!routing->digest) routing->digest = PromptDigestOf(request.path, request.body);
   return suspects_.OnFailure(failure, *routing->digest, routing->asked, result.relay.started_at,
                              SteadyClock().Now());
 }

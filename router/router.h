@@ -77,7 +77,7 @@ class Router {
     MemberSet avoided;               // of those: it was not, and is when there is room nowhere else
     ReplicaNumber chosen = 0;        // by the last decision
     ReplicaNumber asked = 0;         // its replica's first member
-    std::optional<Checksum> digest;  // of what is asked, once that matters
+    std::optional<Checksum> digest;  // of its prompt, once that matters
     int breaks = 0;                  // replicas that broke off after they had the request
     int may_break = 2;               // before it is given up
     int retry_after_s = 0;           // when a refusal of ours may be over; 0: see the queue

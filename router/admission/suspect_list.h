@@ -1,5 +1,5 @@
 // SuspectList: requests that broke the replica they were sent to, or that it answered with 5xx, by
-// the digest of what they ask, so that one that breaks whoever takes it is not walked through the
+// the digest of their prompt, so that one that breaks whoever takes it is not walked through the
 // fleet by a client that tries again and again, and what fails everywhere is held against nobody.
 // Bounded; forgotten after a while, and as soon as it is served. One thread.
 #pragma once

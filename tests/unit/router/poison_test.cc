@@ -1,0 +1,41 @@
+// Prompts that break whoever takes them, asked again in other words (D31).
+#include <gtest/gtest.h>
+
+#include "tests/unit/router/router_fixture.h"
+
+namespace ember::router {
+namespace {
+
+using http::TestSocket;
+using http::WireMessage;
+
+TEST(Poison, APromptThatBreaksReplicasIsKnownWhateverElseIsAskedWithIt) {  // D31
+  for (const std::string prompt :
+       {R"("prompt":"poison")", R"("messages":[{"role":"user","content":"poison"}],"tools":[])",
+        R"("input":"poison","instructions":"x")", R"("system":"poison","messages":[])"}) {
+    std::vector<std::unique_ptr<FakeReplica>> replicas;
+    std::vector<http::Origin> origins;
+    std::atomic<int> broken{0};
+    for (int i = 0; i < 6; ++i) {
+      replicas.push_back(std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& r) {
+        if (r.body.find("poison") == r.body.npos) return (void)peer.Send(JsonReply(200, "{}"));
+        broken.fetch_add(1);
+        peer.Reset();
+      }));
+      origins.push_back(replicas.back()->origin());
+    }
+    // A broken kept connection would be tried once more unseen.
+    RouterFixture router(origins, [](ServiceOptions& o) { o.upstream.max_idle_per_origin = 0; });
+    for (int i = 0; i < 10; ++i) {
+      const std::string n = std::to_string(i);
+      const std::string body = i % 2 == 0
+                                   ? "{\"seed\":" + n + "," + prompt + ",\"stream\":false}"
+                                   : "{" + prompt + ", \"user\":\"u" + n + "\",\"f" + n + "\":1}";
+      EXPECT_EQ(router.Ask(Post(body)).status(), 502) << body;
+    }
+    EXPECT_EQ(broken, 3) << prompt;
+  }
+}
+
+}  // namespace
+}  // namespace ember::router
