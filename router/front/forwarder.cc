@@ -97,6 +97,18 @@ std::optional<Health::Reply> ReplyOf(const http::RelayOutcome& relay) {
   return Health::Reply::kGood;
 }
 
+// The router's own names in the reply of a replica that is no agent: the word of nobody.
+void DropOwnNames(http::Headers* headers) {
+  constexpr std::string_view kOwn = "x-ember-";
+  std::vector<std::string> own;
+  for (const auto& field : *headers) {
+    if (http::EqualNoCase(std::string_view(field.name).substr(0, kOwn.size()), kOwn)) {
+      own.push_back(field.name);
+    }
+  }
+  for (const std::string& name : own) headers->Remove(name);
+}
+
 ReplyTokens TokensOf(const AttemptResult& result, const CandidateCost* cost) {
   ReplyTokens tokens{.prompt = result.usage->cached_tokens + result.usage->computed_tokens,
                      .cached = result.usage->cached_tokens};
@@ -162,6 +174,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
                                                    : Answer::kWhole,
                                 Now());
     result.relay.status = head.status;
+    if (member.config.grpc.empty() && !member.agent_space) DropOwnNames(&head.headers);
     result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
     result.route = KnownRoute(head.headers.Get("x-ember-route"));
     said_by_agent = !result.route.empty();

@@ -37,8 +37,8 @@ std::optional<ReplyUsage> UsageOf(const simdjson::simdjson_result<element>& usag
     const auto prompt = Count(usage[total]);
     if (!prompt) continue;
     const auto told = Count(usage[details]["cached_tokens"]);
-    const uint64_t reused = told.value_or(0);
-    return ReplyUsage{reused, *prompt - std::min(reused, *prompt), told.has_value()};
+    if (!told || *told > *prompt) return ReplyUsage{0, *prompt, false};
+    return ReplyUsage{*told, *prompt - *told, true};
   }
   return {};
 }

@@ -192,7 +192,8 @@ TEST(Stream, EachPieceArrivesAsItIsMade) {
     second_seen.Await();
     peer.Send("0\r\n\r\n");
   });
-  RouterFixture router({replica.origin()});
+  RouterFixture router({replica.origin()},
+                       [](ServiceOptions& o) { o.replicas[0].grpc = "127.0.0.1:9"; });
   TestSocket client = router.Client();
   client.Send(Post("{\"stream\":true}"));
   const auto first = client.ReadUntil("data: 1\n\n");
@@ -209,7 +210,8 @@ TEST(Stream, EachPieceArrivesAsItIsMade) {
 
 TEST(Forward, ARouteThatIsNoneBecomesNoLabel) {
   FakeReplica replica(Answering(JsonReply(200, "{}", "x-ember-route: sideways\r\n")));
-  RouterFixture router({replica.origin()});
+  RouterFixture router({replica.origin()},
+                       [](ServiceOptions& o) { o.replicas[0].grpc = "127.0.0.1:9"; });
   EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
   EXPECT_THAT(router.Page("/metrics"), Not(HasSubstr("sideways")));
 }

@@ -174,8 +174,41 @@ TEST(SeenHeaders, AnErrorTookNoRoute) {
 
 TEST(SeenHeaders, ARouteThatIsNoneIsNotPassedOn) {
   FakeReplica replica(Answering(JsonReply(200, "{}", "x-ember-route: mars\r\n")));
-  RouterFixture router({replica.origin()});
+  RouterFixture router({replica.origin()},
+                       [](ServiceOptions& o) { o.replicas[0].grpc = "127.0.0.1:9"; });
   EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-route"), "");
+}
+
+// Neither in the reply nor in what is counted.
+TEST(SeenHeaders, AReplicaWithoutAnAgentDoesNotSpeakForTheRouter) {
+  FakeReplica replica(Answering(JsonReply(200, R"({"usage":{"prompt_tokens":9}})",
+                                          "X-Ember-Route: remote\r\nx-ember-cached-tokens: 777\r\n"
+                                          "x-ember-predicted-ttft-ms: 1\r\nx-ember-own: 1\r\n"
+                                          "x-ember-replica: evil\r\nx-emberless: 1\r\n")));
+  RouterFixture router({replica.origin()});
+  const WireMessage reply = router.Ask(Post("{}"));
+  EXPECT_EQ(reply.Field("x-ember-replica"), "r1");
+  for (const char* name :
+       {"x-ember-route", "x-ember-cached-tokens", "x-ember-predicted-ttft-ms", "x-ember-own"}) {
+    EXPECT_EQ(reply.Field(name), "") << name;
+  }
+  EXPECT_EQ(reply.Field("x-emberless"), "1");
+  EXPECT_THAT(router.Page("/metrics"), Not(HasSubstr(R"(route="remote",status)")));
+  RouterFixture agent({replica.origin()},
+                      [](ServiceOptions& o) { o.replicas[0].grpc = "127.0.0.1:9"; });
+  EXPECT_EQ(agent.Ask(Post("{}")).Field("x-ember-cached-tokens"), "777");
+}
+
+TEST(SeenHeaders, MoreCachedThanThePromptHasIsNoCount) {
+  for (const char* usage : {R"("prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":99999})",
+                            R"("prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":11})",
+                            R"("input_tokens":10,"input_tokens_details":{"cached_tokens":11})"}) {
+    FakeReplica replica(Answering(JsonReply(200, R"({"usage":{)" + std::string(usage) + "}}")));
+    RouterFixture router({replica.origin()});
+    EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-cached-tokens"), "") << usage;
+    EXPECT_THAT(router.Page("/metrics"),
+                HasSubstr("ember_router_hit_tokens_total{source=\"real\"} 0"));
+  }
 }
 
 TEST(SeenHeaders, ServerTimingOnlyWhenAskedFor) {
