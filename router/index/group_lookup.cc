@@ -34,8 +34,9 @@ class HeldRuns {
       const uint64_t end = std::min<uint64_t>(run->to, blocks);
       if (end <= run->from) continue;
       const uint64_t usable = end * group.tokens_per_block;
-      const bool all = group.window_tokens == 0 || group.window_tokens >= usable;
-      const uint64_t needed = all ? 0 : (usable - group.window_tokens) / group.tokens_per_block;
+      // The next token's window is itself and one token less than the window before it.
+      const bool all = group.window_tokens == 0 || group.window_tokens > usable;
+      const uint64_t needed = all ? 0 : (usable + 1 - group.window_tokens) / group.tokens_per_block;
       if (run->from <= needed) return usable;
     }
     return 0;

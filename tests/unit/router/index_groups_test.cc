@@ -39,6 +39,21 @@ TEST(IndexGroups, EveryGroupIsNeeded) {  // A13
   EXPECT_TRUE(index.LookupGroups({}).empty());
 }
 
+// As vLLM counts: the blocks of all tokens of the window but the next one itself.
+TEST(IndexGroups, AWindowNeedsTheBlocksBeforeTheNextToken) {  // A13
+  const BlockChain chain = NumberedChain(1, 10);
+  for (uint32_t window = 2; window < 140; ++window) {
+    const GroupChain group[] = {{chain, 16, window}};
+    const size_t needed = (window - 1 + 15) / 16;
+    PrefixIndex index(kRoomyIndex);
+    AddReplicas(index, 1);
+    StoreChain(index, 0, BlockChain(chain.end() - static_cast<ptrdiff_t>(needed), chain.end()));
+    EXPECT_EQ(Of(index.LookupGroups(group), 0).device_tokens, 160u) << window;
+    RemoveChain(index, 0, {chain[10 - needed]});
+    EXPECT_EQ(Of(index.LookupGroups(group), 0).device_tokens, 0u) << window;
+  }
+}
+
 TEST(IndexGroups, AShortPrefixNeedsNoWholeWindow) {
   PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 1);
@@ -65,7 +80,7 @@ uint64_t LongestByTrying(std::span<const GroupChain> groups,
       const GroupChain& group = groups[g];
       all = all && tokens % group.tokens_per_block == 0;
       for (uint64_t token = 0; all && token < tokens; ++token) {
-        const bool needed = group.window_tokens == 0 || token + group.window_tokens >= tokens;
+        const bool needed = group.window_tokens == 0 || token + group.window_tokens > tokens;
         all = !needed || held[g].contains(group.chain[token / group.tokens_per_block]);
       }
     }
