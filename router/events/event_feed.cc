@@ -250,7 +250,8 @@ EventFeed::Promise EventFeed::MakePromise(HolderId holder, const TokenizedPrompt
   const BlockChain& chain = *ChainsOf(holder, prompt).front();
   const uint64_t blocks = tokens / it->second.layout.groups.begin()->second.block_size;
   if (blocks == 0 || blocks > chain.size()) return {};
-  return {holder, it->second.witness.Make(tokens, chain.front(), chain[blocks - 1])};
+  return {holder, it->second.witness.Make(tokens, prompt.token_count > tokens, chain.front(),
+                                          chain[blocks - 1])};
 }
 
 void EventFeed::OnCachedTokens(const Promise& promise, uint64_t actual) {

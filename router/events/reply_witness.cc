@@ -9,8 +9,9 @@ namespace {
 // Replies in a row after which a holder is taken for empty. One is no proof: what was there may
 // have been evicted while the request waited.
 constexpr uint32_t kContradictionsToDoubt = 4;
-// Engines compute the last token's block whole, and with EAGLE the last one that matches, too.
-constexpr uint64_t kBlocksComputedAnyway = 2;
+// Engines compute the prompt's last token's block whole, and with EAGLE the last one that matches.
+constexpr uint64_t kLastBlock = 1;
+constexpr uint64_t kLastMatchingBlock = 1;
 
 uint64_t WordOf(const BlockHash& block) {
   uint64_t word;
@@ -20,14 +21,14 @@ uint64_t WordOf(const BlockHash& block) {
 
 }  // namespace
 
-ReplyWitness::Promise ReplyWitness::Make(uint64_t tokens, const BlockHash& first,
+ReplyWitness::Promise ReplyWitness::Make(uint64_t tokens, bool goes_on, const BlockHash& first,
                                          const BlockHash& last) const {
-  return {tokens, era_, first, WhenStored(first), WhenStored(last)};
+  return {tokens, goes_on, era_, first, WhenStored(first), WhenStored(last)};
 }
 
 ReplyWitness::Verdict ReplyWitness::OnReply(const Promise& promise, uint64_t actual,
                                             uint32_t block_size) {
-  const uint64_t may_lack = kBlocksComputedAnyway * block_size;
+  const uint64_t may_lack = (kLastMatchingBlock + (promise.goes_on ? 0 : kLastBlock)) * block_size;
   if (promise.tokens <= may_lack) return Verdict::kNone;
   if (actual >= (promise.tokens - may_lack) / 2) {
     // What was stored after what is missing says nothing about a cache that was emptied in between,

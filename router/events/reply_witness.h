@@ -16,14 +16,15 @@ class ReplyWitness {
  public:
   // What was promised to a request that is sent now.
   struct Promise {
-    uint64_t tokens = 0;  // that the holder has
+    uint64_t tokens = 0;   // that the holder has
+    bool goes_on = false;  // the prompt has more tokens than these
     uint64_t era = 0;
     BlockHash first{};  // of their blocks
     // When the first and the last were stored: ascends; 0: long ago.
     uint32_t first_stored = 0;
     uint32_t last_stored = 0;
   };
-  Promise Make(uint64_t tokens, const BlockHash& first, const BlockHash& last) const;
+  Promise Make(uint64_t tokens, bool goes_on, const BlockHash& first, const BlockHash& last) const;
 
   enum class Verdict : uint8_t {
     kNone,

@@ -70,6 +70,28 @@ TEST_F(EventPromises, RepliesThatContradictTakeTheTrust) {
   EXPECT_TRUE(feed_.trusted(holder_));
 }
 
+TEST_F(EventPromises, AnEmptiedCacheIsFoundOutByShortPromptsToo) {
+  for (const uint32_t blocks : {2u, 3u, 5u}) {
+    for (int i = 0; i < 5; ++i) Store(static_cast<int>(10 * blocks) + i, blocks * kBlock);
+    const auto prompt = [&](int i, uint32_t more) {
+      TokenizedPrompt p = Prompt(static_cast<int>(10 * blocks) + i, blocks * kBlock);
+      p.token_count += more;
+      p.tokens.resize(p.token_count, 7);
+      return p;
+    };
+    for (int i = 0; i < 20; ++i) Reply(prompt(i % 5, 1), (blocks - 1) * kBlock);
+    EXPECT_EQ(Device(prompt(0, 1)), blocks * kBlock) << "EAGLE computes the last one that matches";
+    for (int i = 0; i < 20 && blocks == 2; ++i) Reply(prompt(i % 5, 0), 0);
+    EXPECT_EQ(Device(prompt(0, 1)), blocks * kBlock) << "and every engine the last token's";
+    for (int i = 0; i < 4; ++i) Reply(prompt(i, 1), 0);
+    EXPECT_EQ(Device(prompt(4, 1)), 0u) << blocks;
+    Tell(engine_.Clear());
+  }
+  Store(1, kBlock);
+  for (int i = 0; i < 20; ++i) Reply(Prompt(1, kBlock + 1), 0);
+  EXPECT_EQ(Device(Prompt(1, kBlock + 1)), kBlock) << "one block may be the last that matches";
+}
+
 // What is known of a source that is not whole is to be true as well.
 TEST_F(EventPromises, RepliesContradictASourceThatIsNotWhole) {
   feed_.OnLost(kSource, UnavailableError("gap"));
