@@ -288,7 +288,8 @@ TEST_F(GrpcAnswers, AnAgentThatHangsOrIsGoneKeepsNobodyFromHis) {
 
 TEST(StatusService, SaysOverGrpcWhatThePageSays) {
   FakeReplica replica(Answering(JsonReply(200, "{}", "x-ember-route: remote\r\n")));
-  RouterFixture router({replica.origin()});
+  RouterFixture router({replica.origin()},
+                       [](ServiceOptions& o) { o.replicas[0].grpc = "127.0.0.1:9"; });
   EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
   auto service =
       StatusService::Listen({"127.0.0.1", 0}, [&] { return router.service->GetStatus(); });
