@@ -1,6 +1,7 @@
 //! Tokens and chat templates of a model, behind the C ABI of ember_tokens.h. No panic crosses it.
 
 mod analysis;
+mod members;
 mod messages;
 mod pyjson;
 mod responses;

@@ -3,6 +3,7 @@
 
 use serde_json::{json, Map, Value};
 
+use crate::members::{take, take_array, take_string, Members};
 use crate::{responses, Reason};
 
 /// Stands where a part begins that is no text. The prompt is known up to the first of them.
@@ -25,8 +26,6 @@ pub enum Api {
     Responses,
     Anthropic,
 }
-
-pub type Members = Map<String, Value>;
 
 /// `disabled_effort`: the reasoning effort of Anthropic requests without thinking.
 pub fn read(api: Api, request: Value, parts: bool, disabled_effort: &str) -> Result<Conversation, Reason> {
@@ -73,24 +72,6 @@ pub fn read(api: Api, request: Value, parts: bool, disabled_effort: &str) -> Res
         add_generation_prompt,
         continue_final_message,
     })
-}
-
-pub fn take(from: &mut Members, name: &str) -> Value {
-    from.get_mut(name).map(Value::take).unwrap_or(Value::Null)
-}
-
-fn take_array(from: &mut Members, name: &str) -> Result<Vec<Value>, Reason> {
-    match take(from, name) {
-        Value::Array(items) if !items.is_empty() => Ok(items),
-        _ => Err(Reason::Invalid),
-    }
-}
-
-pub fn take_string(from: &mut Members, name: &str) -> Option<String> {
-    match take(from, name) {
-        Value::String(s) => Some(s),
-        _ => None,
-    }
 }
 
 /// vLLM dumps its own fields in this order, and null for what was not given.

@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 
-use crate::messages::{take, take_string, Members};
+use crate::members::{take, take_string, Members};
 use crate::Reason;
 
 /// Messages and tools; also sets the request's flags and effort as a chat has them.
