@@ -46,7 +46,9 @@ void Router::Judge(const http::Request& request, Routing* routing, const Attempt
     // With 503 a replica speaks of itself.
     counts = result.relay.status == 503 ||
              CountFailure(SuspectList::Failure::kServerError, request, routing, result);
-  } else if (routing->digest && result.relay.end == http::RelayEnd::kDone) {
+  } else if (routing->digest && result.relay.end == http::RelayEnd::kDone &&
+             result.relay.status / 100 == 2) {
+    // What an engine refuses to run is not served by it.
     suspects_.OnServed(*routing->digest);
   }
   if (result.relay.status == 404 && routing->options.has_prompt) {

@@ -37,5 +37,27 @@ TEST(Poison, APromptThatBreaksReplicasIsKnownWhateverElseIsAskedWithIt) {  // D3
   }
 }
 
+TEST(Poison, ARefusalOfThePromptDoesNotClearIt) {
+  std::vector<std::unique_ptr<FakeReplica>> replicas;
+  std::vector<http::Origin> origins;
+  std::atomic<int> broken{0};
+  for (int i = 0; i < 6; ++i) {
+    replicas.push_back(std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& r) {
+      if (r.body.find("temperature") != r.body.npos) {
+        return (void)peer.Send(JsonReply(400, "{}"));
+      }
+      broken.fetch_add(1);
+      peer.Reset();
+    }));
+    origins.push_back(replicas.back()->origin());
+  }
+  RouterFixture router(origins, [](ServiceOptions& o) { o.upstream.max_idle_per_origin = 0; });
+  for (int i = 0; i < 4; ++i) {
+    router.Ask(Post(R"({"prompt":"poison"})"));
+    router.Ask(Post(R"({"prompt":"poison","temperature":-1})"));
+  }
+  EXPECT_EQ(broken, 3);
+}
+
 }  // namespace
 }  // namespace ember::router
