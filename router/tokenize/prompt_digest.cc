@@ -21,13 +21,16 @@ constexpr std::array<std::string_view, 27> kSeen = {
     "image_data",   "prompt_embeds", "chat_template",
     "template",     "reasoning",     "chat_template_kwargs"};
 
+// A larger body is not looked into on the event loop: it counts whole.
+constexpr size_t kMostBytes = 1u << 20;
+
 }  // namespace
 
 Checksum PromptDigestOf(std::string_view path, std::string_view body) {
   std::array<std::string_view, kSeen.size()> values;
   std::string name;
   JsonCursor json(body);
-  const bool whole = json.Object([&](std::string_view raw) {
+  const bool whole = body.size() <= kMostBytes && json.Object([&](std::string_view raw) {
     const auto seen = std::ranges::find(kSeen, MeaningOfName(raw, &name));
     json.Peek();
     const size_t begin = json.at();

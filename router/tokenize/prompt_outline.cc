@@ -17,10 +17,11 @@
 namespace ember::router {
 namespace {
 
-constexpr size_t kMinSlot = 64;    // shorter texts are not worth a slot
-constexpr size_t kMaxBlank = 64;   // white space that stays beside a slot
-constexpr size_t kMaxDepth = 64;   // of a message
-constexpr size_t kMaxOrdered = 3;  // levels of a message whose members' order does not count
+constexpr size_t kMinSlot = 64;      // shorter texts are not worth a slot
+constexpr size_t kMaxBlank = 64;     // white space that stays beside a slot
+constexpr size_t kMaxDepth = 64;     // of a message
+constexpr size_t kMaxOrdered = 3;    // levels of a message whose members' order does not count
+constexpr size_t kMostOrdered = 64;  // members of an object that has more stay as they came
 constexpr size_t kMaxSlots = 999'999;
 constexpr size_t kMaxIds = 4u << 20;  // longer than any context
 constexpr size_t kLargeData = 4096;   // an image's bytes, which no template prints
@@ -294,7 +295,9 @@ class OutlineReader {
     out_.request += '{';
     std::vector<std::pair<std::string, size_t>> places;  // of a text: names, and where they begin
     const bool whole = json_.Object([&](std::string_view raw) {
-      if (is_text() && level <= kMaxOrdered) places.emplace_back(raw, out_.request.size());
+      if (is_text() && level <= kMaxOrdered && places.size() <= kMostOrdered) {
+        places.emplace_back(raw, out_.request.size());
+      }
       Key(raw);
       std::string unescaped;
       const std::string_view key = MeaningOfName(raw, &unescaped);
@@ -323,7 +326,7 @@ class OutlineReader {
   // so that what says whose a text is stands before it.
   void Order(std::vector<std::pair<std::string, size_t>>* places) {
     const auto down = [](const auto& a, const auto& b) { return a.first > b.first; };
-    if (std::ranges::is_sorted(*places, down)) return;
+    if (places->size() > kMostOrdered || std::ranges::is_sorted(*places, down)) return;
     const size_t begin = places->front().second;
     std::vector<std::pair<std::string, std::string>> members(places->size());
     for (size_t i = places->size(); i-- > 0; out_.request.resize((*places)[i].second)) {
