@@ -293,11 +293,10 @@ class OutlineReader {
     const bool message = level == 1;
     uint32_t owner = message ? 0 : role;
     out_.request += '{';
-    std::vector<std::pair<std::string, size_t>> places;  // of a text: names, and where they begin
+    const bool ordered = is_text() && level <= kMaxOrdered;
+    std::vector<std::pair<std::string, size_t>> places;  // names, and where they begin
     const bool whole = json_.Object([&](std::string_view raw) {
-      if (is_text() && level <= kMaxOrdered && places.size() <= kMostOrdered) {
-        places.emplace_back(raw, out_.request.size());
-      }
+      if (ordered && places.size() <= kMostOrdered) places.emplace_back(raw, out_.request.size());
       Key(raw);
       std::string unescaped;
       const std::string_view key = MeaningOfName(raw, &unescaped);
@@ -322,8 +321,7 @@ class OutlineReader {
     return true;
   }
 
-  // Puts an object's members, the last ones of the request, into an order of ours: names downwards,
-  // so that what says whose a text is stands before it.
+  // Puts the request's last members into our order, names downwards: whose a text is comes first.
   void Order(std::vector<std::pair<std::string, size_t>>* places) {
     const auto down = [](const auto& a, const auto& b) { return a.first > b.first; };
     if (places->size() > kMostOrdered || std::ranges::is_sorted(*places, down)) return;
