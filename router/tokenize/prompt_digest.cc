@@ -5,6 +5,7 @@
 #include <string>
 
 #include "router/tokenize/json_cursor.h"
+#include "router/tokenize/local_tokenizer.h"
 
 namespace ember::router {
 namespace {
@@ -21,26 +22,25 @@ constexpr std::array<std::string_view, 27> kSeen = {
     "image_data",   "prompt_embeds", "chat_template",
     "template",     "reasoning",     "chat_template_kwargs"};
 
-// A larger body is not looked into on the event loop: it counts whole.
-constexpr size_t kMostBytes = 1u << 20;
-
 }  // namespace
 
 Checksum PromptDigestOf(std::string_view path, std::string_view body) {
   std::array<std::string_view, kSeen.size()> values;
   std::string name;
   JsonCursor json(body);
-  const bool whole = body.size() <= kMostBytes && json.Object([&](std::string_view raw) {
-    const auto seen = std::ranges::find(kSeen, MeaningOfName(raw, &name));
-    json.Peek();
-    const size_t begin = json.at();
-    if (!json.SkipValue()) return false;
-    if (seen == kSeen.end()) return true;
-    std::string_view& value = values[static_cast<size_t>(seen - kSeen.begin())];
-    value = json.Since(begin);  // of equal names the last, as engines have it
-    if (value == "null") value = {};
-    return true;
-  });
+  // A larger body is not looked into on the event loop: it counts as it is.
+  const bool whole =
+      body.size() <= LocalTokenizer::kLargeBody && json.Object([&](std::string_view raw) {
+        const auto seen = std::ranges::find(kSeen, MeaningOfName(raw, &name));
+        json.Peek();
+        const size_t begin = json.at();
+        if (!json.SkipValue()) return false;
+        if (seen == kSeen.end()) return true;
+        std::string_view& value = values[static_cast<size_t>(seen - kSeen.begin())];
+        value = json.Since(begin);  // of equal names the last, as engines have it
+        if (value == "null") value = {};
+        return true;
+      });
   // A model alone is no prompt.
   const bool any = whole && std::any_of(values.begin() + 2, values.end(),
                                         [](std::string_view v) { return !v.empty(); });

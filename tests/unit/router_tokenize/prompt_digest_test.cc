@@ -30,6 +30,11 @@ TEST(PromptDigest, IsOfThePromptWhateverElseIsAsked) {
   }
 }
 
+TEST(PromptDigest, OfALargeBodyIsOfTheWhole) {
+  const std::string prompt = R"({"prompt":")" + std::string(1 << 20, 'a');
+  EXPECT_NE(PromptDigestOf("/", prompt + R"("})"), PromptDigestOf("/", prompt + R"(","seed":1})"));
+}
+
 TEST(PromptDigest, DiffersWithAllThatReachesTheModel) {
   const std::vector<std::string> bodies = {
       "",
