@@ -48,6 +48,14 @@ class JsonCursor {
     const size_t digits = at - std::exchange(at_, at);
     return digits > 0 && digits <= 18;
   }
+  // The value that comes next, as it is written.
+  bool TakeValue(std::string_view* value) {
+    Peek();
+    const size_t begin = at_;
+    if (!SkipValue()) return false;
+    *value = Since(begin);
+    return true;
+  }
   bool SkipValue() {
     for (size_t depth = 0;;) {
       std::string_view ignored;

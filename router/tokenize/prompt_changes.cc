@@ -35,8 +35,9 @@ void PromptChanges::Set(std::string_view name, std::string_view value) {
   }
   const auto member = std::ranges::find(kMembers, name, &Member::name);
   if (member == kMembers.end()) return;
+  const bool usual = std::ranges::find(member->usual, value) != member->usual.end();
   set_[static_cast<size_t>(member - kMembers.begin())] =
-      member->value.empty() ? Says(value) : value == member->value;
+      member->effect == Effect::kUncached ? value == "false" : Says(value) && !usual;
 }
 
 bool PromptChanges::Any(Effect effect) const {

@@ -32,13 +32,11 @@ Checksum PromptDigestOf(std::string_view path, std::string_view body) {
   const bool whole =
       body.size() <= LocalTokenizer::kLargeBody && json.Object([&](std::string_view raw) {
         const auto seen = std::ranges::find(kSeen, MeaningOfName(raw, &name));
-        json.Peek();
-        const size_t begin = json.at();
-        if (!json.SkipValue()) return false;
+        std::string_view value;
+        if (!json.TakeValue(&value)) return false;
         if (seen == kSeen.end()) return true;
-        std::string_view& value = values[static_cast<size_t>(seen - kSeen.begin())];
-        value = json.Since(begin);  // of equal names the last, as engines have it
         if (value == "null") value = {};
+        values[static_cast<size_t>(seen - kSeen.begin())] = value;  // of equal names the last
         return true;
       });
   // A model alone is no prompt.

@@ -11,6 +11,7 @@
 #include "proto/base/checksum.h"
 #include "router/tokenize/json_cursor.h"
 #include "router/tokenize/prompt_changes.h"
+#include "router/tokenize/prompt_members.h"
 #include "router/tokenize/request_model.h"
 #include "router/tokenize/slot_marks.h"
 
@@ -46,26 +47,6 @@ constexpr std::array<std::string_view, 5> kPrintedKeys = {"tool_calls", "functio
 // Templates print these at any length, but look into them, so that they are no slots.
 constexpr std::array<std::string_view, 7> kWrittenKeys = {
     "reasoning", "reasoning_content", "thinking", "output", "arguments", "input", "refusal"};
-// What a chat's prompt is made of, in the order in which its text has them: what changes all of it
-// comes first, what changes only its end comes last.
-constexpr size_t kSystemPlace = 5;
-constexpr size_t kMessagesPlace = 8;
-using MemberNames = std::array<std::string_view, 11>;
-
-MemberNames MembersOf(PromptApi api) {
-  const bool responses = api == PromptApi::kResponses, claude = api == PromptApi::kAnthropic;
-  return {"chat_template",
-          "chat_template_kwargs",
-          "previous_response_id",
-          claude ? "output_config" : "reasoning_effort",
-          claude ? "thinking" : "reasoning",
-          responses ? "instructions" : "system",
-          "documents",
-          "tools",
-          responses ? "input" : "messages",
-          "add_generation_prompt",
-          "continue_final_message"};
-}
 
 class OutlineReader {
  public:
@@ -90,7 +71,7 @@ class OutlineReader {
     out_.several = prompts_ > 1 || answers_[0] || answers_[1] || changes_.several();
     out_.prompt_logprobs = prompt_logprobs_ || changes_.uncached() ||
                            (echo_ && (logprobs_ || api_ == PromptApi::kChat));
-    out_.doubtful = changes_.doubtful();
+    out_.doubtful = changes_.doubtful() || unclear_;
     out_.most_tokens = changes_.most_tokens();
     if (!has_prompt_) return PromptReason::kNoPrompt;
     return changes_.another() ? PromptReason::kUnsupported : PromptReason::kNone;
@@ -108,13 +89,12 @@ class OutlineReader {
     if (key == "logprobs") return Given(&logprobs_);
     if (key == "n" || key == "best_of") return Answers(&answers_[key == "n" ? 0 : 1]);
     if (PromptChanges::Has(key)) return Change(key);
-    if (key == "echo") {
-      echo_ = json_.Peek() == 't';
-      return json_.SkipValue();
-    }
+    if (key == "echo") return Given(&echo_);
     if (key == "add_special_tokens") {
-      out_.add_special_tokens = json_.Peek() == 't';
-      return json_.SkipValue();
+      std::string_view value;
+      if (!Flag(&value)) return false;
+      out_.add_special_tokens = value == "true";
+      return true;
     }
     if (api_ == PromptApi::kCompletion) return key == "prompt" ? Prompt() : json_.SkipValue();
     const auto place = static_cast<size_t>(std::ranges::find(members_, key) - members_.begin());
@@ -131,6 +111,10 @@ class OutlineReader {
     const std::string_view key = members_[place];
     if (place == kSystemPlace) {
       return Value(key, kSystemRole, api_ == PromptApi::kResponses ? 0 : 1);
+    }
+    if (place > kMessagesPlace) {
+      std::string_view value;
+      return Flag(&value) && (Put(value), true);
     }
     if (place != kMessagesPlace) return Copy();
     has_prompt_ = true;
@@ -163,24 +147,22 @@ class OutlineReader {
 
   bool Change(std::string_view key) {
     std::string_view value;
-    if (!Written(&value)) return false;
+    if (!json_.TakeValue(&value)) return false;
     changes_.Set(key, value);
     return true;
   }
 
-  // A value as the body has it.
-  bool Written(std::string_view* value) {
-    json_.Peek();
-    const size_t begin = json_.at();
-    if (!json_.SkipValue()) return false;
-    *value = json_.Since(begin);
+  // True, false or nothing; of other values that engines take for one of them nobody knows which.
+  bool Flag(std::string_view* value) {
+    if (!json_.TakeValue(value)) return false;
+    unclear_ = unclear_ || (*value != "true" && *value != "false" && *value != "null");
     return true;
   }
 
   // Whether more than one is asked for, or may be.
   bool Answers(bool* several) {
     std::string_view count;
-    if (!Written(&count)) return false;
+    if (!json_.TakeValue(&count)) return false;
     *several = count != "1" && count != "0" && count != "null";
     return true;
   }
@@ -237,7 +219,7 @@ class OutlineReader {
 
   bool Copy() {
     std::string_view value;
-    if (!Written(&value)) return false;
+    if (!json_.TakeValue(&value)) return false;
     Put(value);
     return true;
   }
@@ -296,10 +278,10 @@ class OutlineReader {
     const bool ordered = is_text() && level <= kMaxOrdered;
     std::vector<std::pair<std::string, size_t>> places;  // names, and where they begin
     const bool whole = json_.Object([&](std::string_view raw) {
-      if (ordered && places.size() <= kMostOrdered) places.emplace_back(raw, out_.request.size());
-      Key(raw);
       std::string unescaped;
       const std::string_view key = MeaningOfName(raw, &unescaped);
+      if (ordered && places.size() <= kMostOrdered) places.emplace_back(key, out_.request.size());
+      Key(raw);
       if (key != "role" && key != "type") return Value(key, role, level + 1);
       const size_t value = json_.at();
       if (!Copy()) return false;
@@ -384,6 +366,7 @@ class OutlineReader {
   bool prompt_logprobs_ = false;
   bool logprobs_ = false;
   bool echo_ = false;
+  bool unclear_ = false;
   PromptChanges changes_;
   size_t prompts_ = 1;
   std::array<bool, 2> answers_{};  // whether `n`, `best_of` ask for several

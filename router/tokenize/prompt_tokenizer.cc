@@ -18,6 +18,8 @@ constexpr uint32_t kMinIds = 16;           // a block's
 constexpr int kSilentAfter = 4;            // an engine without /tokenize is asked in vain so often
 constexpr Duration kSilence = seconds(5);  // and then not for this long
 
+Status Truncated() { return InvalidError("the engine leaves out some of the prompt"); }
+
 }  // namespace
 
 PromptTokenizer::PromptTokenizer(const ReplicaSet& replicas, AgentClient& agents,
@@ -89,26 +91,26 @@ asio::awaitable<SharedPrompt> PromptTokenizer::ReadText(PromptApi api, std::stri
   co_return prompt;
 }
 
-asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path,
-                                                           std::string_view body, Asked whom,
-                                                           TimePoint end) {
+asio::awaitable<Result<SharedPrompt>> PromptTokenizer::AskEndpoint(std::string_view path,
+                                                                   std::string_view body,
+                                                                   Asked whom, TimePoint end) {
   const std::optional<PromptApi> api = PromptApiOf(path);
   // Engines tokenize nothing else.
-  if (api != PromptApi::kChat && api != PromptApi::kCompletion) co_return nullptr;
+  if (api != PromptApi::kChat && api != PromptApi::kCompletion) co_return SharedPrompt();
   // It is read on the loop; nor would an engine have done with more in time.
   if (body.size() > std::min(options_.engine.max_body_bytes, LocalTokenizer::kLargeBody)) {
-    co_return nullptr;
+    co_return SharedPrompt();
   }
   const Checksum digest = PromptCache::DigestOf(path, body);
   if (SharedPrompt known = endpoint_answers_.Find(digest)) co_return known;
   PromptOutline outline;
   if (PromptOutline::Of(*api, body, 0, &outline, 0) != PromptReason::kNone ||
       !outline.ids.empty()) {
-    co_return nullptr;
+    co_return SharedPrompt();
   }
   const ReplicaSet::Member* const best = WhomToAsk(outline.model, whom);
   const Duration left = end - SteadyClock().Now();
-  if (best == nullptr || left <= Duration::zero()) co_return nullptr;
+  if (best == nullptr || left <= Duration::zero()) co_return SharedPrompt();
   const std::shared_ptr<const Endpoint> endpoint = best->endpoint;
   std::string first;  // engines take one prompt, as a text
   if (*api == PromptApi::kCompletion && !outline.slots.empty()) {
@@ -123,7 +125,8 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   Silence& silence = silences_[endpoint->config.id];
   silence.failures = tokens.ok() ? 0 : silence.failures + 1;
   if (silence.failures >= kSilentAfter) silence.until = SteadyClock().Now() + kSilence;
-  if (!tokens.ok() || tokens->size() > outline.most_tokens) co_return nullptr;
+  if (!tokens.ok()) co_return SharedPrompt();
+  if (tokens->size() > outline.most_tokens) co_return Truncated();
   auto prompt = std::make_shared<TokenizedPrompt>();
   prompt->source = TokenSource::kEngine;
   prompt->model = std::move(outline.model);
@@ -136,7 +139,7 @@ asio::awaitable<SharedPrompt> PromptTokenizer::AskEndpoint(std::string_view path
   prompt->tokens = *std::move(tokens);
   NameAdapter(prompt.get());
   endpoint_answers_.Put(digest, prompt);
-  co_return prompt;
+  co_return SharedPrompt(std::move(prompt));
 }
 
 asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view path,
@@ -162,19 +165,21 @@ asio::awaitable<Result<SharedPrompt>> PromptTokenizer::Tokenize(std::string_view
     if (answer.reason == PromptReason::kTooShort) {
       co_return InvalidError("too short to be worth a match");
     }
+    // Others would tell of the whole prompt.
+    if (answer.reason == PromptReason::kTruncated) co_return Truncated();
     if (answer.reason == PromptReason::kDistrusted && !asked_endpoint) {
       asked_endpoint = true;
-      if (SharedPrompt prompt = co_await AskEndpoint(path, body, Asked::kAny, end)) {
-        co_return Count(std::move(prompt));
-      }
+      Result<SharedPrompt> told = co_await AskEndpoint(path, body, Asked::kAny, end);
+      if (!told.ok()) co_return told;
+      if (*told != nullptr) co_return Count(*std::move(told));
     }
   }
   Result<SharedPrompt> asked = co_await engine_.Tokenize(path, body);
   if (asked.ok()) co_return Count(*std::move(asked));
   if (!asked_endpoint && body.size() >= options_.text_min_bytes && EventsArePublished()) {
-    if (SharedPrompt prompt = co_await AskEndpoint(path, body, Asked::kPublishers, end)) {
-      co_return Count(std::move(prompt));
-    }
+    Result<SharedPrompt> told = co_await AskEndpoint(path, body, Asked::kPublishers, end);
+    if (!told.ok()) co_return told;
+    if (*told != nullptr) co_return Count(*std::move(told));
   }
   if (options_.text && body.size() >= options_.text_min_bytes) {
     SharedPrompt prompt = api ? co_await ReadText(*api, body) : nullptr;

@@ -52,9 +52,10 @@ class PromptTokenizer final : public Tokenizer {
   Result<SharedPrompt> Count(SharedPrompt prompt);
   // The prompt's model is known to be an adapter: then it has its name.
   void NameAdapter(TokenizedPrompt* prompt) const;
-  // Null: nobody knows, or not until `end`.
-  boost::asio::awaitable<SharedPrompt> AskEndpoint(std::string_view path, std::string_view body,
-                                                   Asked whom, TimePoint end);
+  // Null: nobody knows, or not until `end`. An error: the engine leaves out some of the prompt.
+  boost::asio::awaitable<Result<SharedPrompt>> AskEndpoint(std::string_view path,
+                                                           std::string_view body, Asked whom,
+                                                           TimePoint end);
   // As TextChunksOf, adapters named; null also when the thread for large ones is too busy.
   boost::asio::awaitable<SharedPrompt> ReadText(PromptApi api, std::string_view body);
   // The least busy one of these that is not known to be silent; null: none.

@@ -32,17 +32,24 @@ TEST(PromptChanges, ParametersOfEveryEngineAndApi) {  // A8
           R"("extra_key":"k")", R"("previous_input_messages":[{}])"}) {
       EXPECT_EQ(read(api, other), PromptReason::kUnsupported) << other;
     }
-    for (const char* none : {R"("suffix":null)", R"("suffix":"")", R"("suffix":"a","suffix":"")",
-                             R"("prompt_embeds":[])", R"("truncation":"disabled")",
-                             R"("tool_choice":"auto")", R"("cache_prompt":true)",
-                             R"("use_beam_search":false)", R"("truncate_prompt_tokens":null)",
-                             R"("truncate_prompt_tokens":-1,"truncate_prompt_tokens":null)"}) {
+    for (const char* none :
+         {R"("suffix":null)", R"("suffix":"")", R"("suffix":"a","suffix":"")",
+          R"("prompt_embeds":[])", R"("truncation":"disabled")", R"("tool_choice":"auto")",
+          R"("tool_choice":"required")", R"("tool_choice":null)", R"("cache_prompt":true)",
+          R"("use_beam_search":false)", R"("truncate_prompt_tokens":null)",
+          R"("truncate_prompt_tokens":-1,"truncate_prompt_tokens":null)"}) {
       EXPECT_EQ(read(api, none), PromptReason::kNone) << none;
       EXPECT_FALSE(outline.doubtful || outline.prompt_logprobs || outline.several) << none;
       EXPECT_EQ(outline.most_tokens, UINT64_MAX) << none;
     }
-    for (const char* maybe : {R"("truncation": "auto" )", R"("tool_choice":"none")",
-                              R"("truncate_prompt_tokens":-1)"}) {
+    // However it is written, and whatever else it says.
+    for (const char* maybe :
+         {R"("truncation": "auto" )", R"("truncation":"\u0061uto")", R"("truncation":{"type":1})",
+          R"("tool_choice":"none")", R"("tool_choice":"\u006eone")",
+          R"("tool_\u0063hoice":"n\u006fne")", R"("tool_choice":{"type":"none"})",
+          R"("tool_choice":{"type":"function","function":{"name":"f"}})", R"("tool_choice":"any")",
+          R"("truncate_prompt_tokens":-1)", R"("add_special_tokens":1)",
+          R"("add_special_tokens":"true")"}) {
       EXPECT_EQ(read(api, maybe), PromptReason::kNone) << maybe;
       EXPECT_TRUE(outline.doubtful) << maybe;
     }
@@ -55,6 +62,21 @@ TEST(PromptChanges, ParametersOfEveryEngineAndApi) {  // A8
       EXPECT_EQ(read(api, R"("truncate_prompt_tokens": )" + value), PromptReason::kNone) << value;
       EXPECT_EQ(outline.most_tokens, most) << value;
       EXPECT_FALSE(outline.doubtful) << value;
+    }
+  }
+}
+
+// What makes a chat's end, too.
+TEST(PromptChanges, FlagsThatOnlyEnginesUnderstandAreDoubtful) {
+  for (const char* name : {"add_generation_prompt", "continue_final_message"}) {
+    for (const auto& [value, doubtful] : std::vector<std::pair<const char*, bool>>{
+             {"true", false}, {"false", false}, {"null", false}, {"1", true}, {"\"true\"", true}}) {
+      PromptOutline outline;
+      const std::string body = std::string("{\"messages\":[],\"") + name + "\": " + value + " }";
+      ASSERT_EQ(PromptOutline::Of(PromptApi::kChat, body, kAllRoles, &outline),
+                PromptReason::kNone);
+      EXPECT_EQ(outline.doubtful, doubtful) << body;
+      EXPECT_NE(outline.request.find(std::string(name) + "\":" + value), std::string::npos) << body;
     }
   }
 }

@@ -62,6 +62,7 @@ TEST(PromptOutline, WhatTheCacheDependsOn) {  // B3, B4, A8
     EXPECT_TRUE(logprobs(api, R"("logprobs":1,"echo":true)"));
     EXPECT_FALSE(logprobs(api, R"("prompt_logprobs":null)"));
     EXPECT_FALSE(logprobs(api, R"("logprobs":5)"));
+    EXPECT_TRUE(logprobs(api, R"("echo":1,"logprobs":1)"));
     EXPECT_FALSE(logprobs(api, R"("echo":false,"logprobs":1)"));
   }
   EXPECT_FALSE(logprobs(PromptApi::kCompletion, R"("echo":true,"logprobs":null)"));

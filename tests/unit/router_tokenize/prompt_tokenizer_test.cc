@@ -9,6 +9,7 @@
 #include <future>
 
 #include "tests/unit/http/fake_upstream.h"
+#include "tests/unit/router_tokenize/model_folder.h"
 #include "tests/unit/router_tokenize/stand_in_agents.h"
 
 namespace ember::router {
@@ -94,7 +95,11 @@ class PromptTokenizerTest : public testing::Test {
   StandInAgents agents_;
   ReplicaSet replicas_{HealthOptions{}};
   PromptTokenizer tokenizer_{
-      replicas_, agents_, pool_, metrics_, {.engine = {.deadline = seconds(60)}}};
+      replicas_,
+      agents_,
+      pool_,
+      metrics_,
+      {.local = {.deadline = seconds(60)}, .engine = {.deadline = seconds(60)}}};
 };
 
 // D4: engines' /tokenize takes no list.
@@ -140,8 +145,34 @@ TEST_F(PromptTokenizerTest, AnEnginesTokensOfAPromptThatItCutsAreNotItsPrompt) {
     return Ask(R"(m","truncate_prompt_tokens":)" + std::to_string(most) + R"(,"user":"u)");
   };
   EXPECT_EQ(SourceOf(ask(3000)), TokenSource::kEngine);
-  EXPECT_EQ(ask(2), nullptr);
-  EXPECT_EQ(one_.asked, 2);
+  // 500 chunks of its text would do.
+  one_.answer = R"({"tokens":[1)";
+  for (int i = 0; i < 600; ++i) one_.answer += ",1";
+  one_.answer += "]}";
+  EXPECT_EQ(ask(600), nullptr);
+  EXPECT_EQ(SourceOf(ask(601)), TokenSource::kEngine);
+  EXPECT_EQ(one_.asked, 3);
+}
+
+TEST_F(PromptTokenizerTest, NobodyIsAskedAboutAPromptThatIsKnownToBeCut) {  // A8
+  tokenizer_.local().models().Add("m", ModelFolder(KindNamed("gpt4")).Load());
+  agents_.there = true;
+  const auto ask = [this](const char* most) {
+    const std::string text = "several words of a text " + std::string(2000, 'x');
+    const std::string body =
+        R"({"model":"m","prompt":")" + text + R"(","truncate_prompt_tokens":)" + most + "}";
+    const auto answer = [&]() -> boost::asio::awaitable<std::string> {
+      const Result<SharedPrompt> prompt = co_await tokenizer_.Tokenize("/v1/completions", body);
+      co_return prompt.ok() ? TokenSourceName((*prompt)->source) : prompt.status().ToString();
+    };
+    return boost::asio::co_spawn(loop_.executor(), answer(), boost::asio::use_future).get();
+  };
+  EXPECT_EQ(ask("null"), "local");
+  EXPECT_NE(ask("5").find("leaves out"), std::string::npos);
+  EXPECT_EQ(one_.asked, 0);
+  EXPECT_NE(metrics_.RenderPrometheusText().find(
+                "ember_router_tokenize_local_failures_total{reason=\"truncated\"} 1"),
+            std::string::npos);
 }
 
 // Engines tokenize chats and completions only, and are not thought silent for it.
