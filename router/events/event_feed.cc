@@ -16,6 +16,8 @@ constexpr Duration kBetweenWarnings = seconds(1);
 constexpr size_t kMaxAdapters = 4096;
 // TokenExtra's kind for what an engine's extra keys say.
 constexpr uint8_t kEventExtra = 1;
+// To look at a block of a chain is so much less work than to name it.
+constexpr size_t kLooksPerBlock = 4;
 
 // Whether to say something about a source: a hostile one shall not fill the log.
 bool MayWarn(std::optional<TimePoint>& warned_at) {
@@ -94,6 +96,7 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
   state.witness.OnStored(names);
   state.removed.Erase(names);
   state.repeated.OnStored(event.keys);
+  if (state.layout.NeedsAll(event.group)) state.repeated.Followed(event.keys.back());
   if (again > 0) state.repeated.Remember(event.parent, event.keys, names);
   Named(from, state, event.keys);
 }
@@ -152,7 +155,7 @@ std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
 
 void EventFeed::TakeBackCopies(HolderId holder, EngineKey key) {
   RepeatedBlocks& repeated = holders_.at(holder).repeated;
-  if (!repeated.any_removed()) return;
+  if (!repeated.any_removed() || repeated.was_followed(key)) return;
   // Up the chain: by the keys of what the index has not, then by the names of what it has.
   std::vector<RepeatedBlocks::Block> there;
   std::optional<EngineKey> next = key;
@@ -164,9 +167,11 @@ void EventFeed::TakeBackCopies(HolderId holder, EngineKey key) {
   }
   if (next) {
     if (const auto block = repeated.Removed(*next)) there.push_back(*block);  // in slower tiers
-    for (const BlockHash& name : index_.MissingBefore(holder, HolderTier::kDevice, *next)) {
+    size_t steps = 0;
+    for (const BlockHash& name : index_.MissingBefore(holder, HolderTier::kDevice, *next, &steps)) {
       if (const auto block = repeated.Removed(name)) there.push_back(*block);
     }
+    walked_ += steps;
   }
   for (size_t i = there.size(); i-- > 0;) {
     const RepeatedBlocks::Block& block = there[i];
@@ -239,6 +244,8 @@ void EventFeed::OnTrusted(EventSourceId source) {
   JudgeTrust(it->second);
 }
 
+size_t EventFeed::TakeFurtherWork() { return std::exchange(walked_, 0) / kLooksPerBlock; }
+
 EventFeed::Promise EventFeed::MakePromise(HolderId holder, const TokenizedPrompt& prompt) {
   const auto it = holders_.find(holder);
   if (it == holders_.end() || !prompt.counted_alone()) return {};
@@ -272,36 +279,6 @@ void EventFeed::OnCachedTokens(const Promise& promise, uint64_t actual) {
   Clear(promise.holder);
   source.complete = false;
   JudgeTrust(source);
-}
-
-std::string_view EventFeed::StateOf(HolderId holder) const {
-  const auto it = std::ranges::find_if(sources_, [&](const auto& s) {
-    const EventReplica& replica = s.second.replica;
-    const size_t place = s.second.rank - replica.first_rank;
-    return replica.holders[place] == holder || s.second.spoken_for.contains(holder);
-  });
-  if (it == sources_.end()) return "none";
-  if (!it->second.connected) return "unreachable";
-  const auto state = holders_.find(holder);
-  if (state == holders_.end() || state->second.layout.groups.empty()) return "silent";
-  return trusted(holder) ? "whole" : "partial";
-}
-
-bool EventFeed::trusted(HolderId holder) const {
-  const auto it = holders_.find(holder);
-  return it != holders_.end() && !it->second.layout.groups.empty() && !Unreadable(it->second) &&
-         sources_.at(it->second.source).trusted;
-}
-
-double EventFeed::TokensPerBlock(HolderId holder) const {
-  const auto it = holders_.find(holder);
-  double blocks_per_token = 0;
-  if (it != holders_.end()) {
-    for (const auto& [number, group] : it->second.layout.groups) {
-      if (group.block_size > 0) blocks_per_token += 1.0 / group.block_size;
-    }
-  }
-  return blocks_per_token > 0 ? 1 / blocks_per_token : 0;
 }
 
 std::optional<HolderId> EventFeed::HolderOf(EventSourceId source, std::optional<uint32_t> rank) {

@@ -53,6 +53,7 @@ class EventFeed final : public EventListener {
   void OnLost(EventSourceId source, const Status& why) override;
   void OnConnection(EventSourceId source, bool connected) override;
   void OnTrusted(EventSourceId source) override;
+  size_t TakeFurtherWork() override;
 
   // What was promised to a request that is sent now: that the holder's device has so many of its
   // tokens.
@@ -154,6 +155,7 @@ class EventFeed final : public EventListener {
   std::set<std::pair<std::string, std::string>> adapters_;
   std::vector<Kind> kinds_;
   bool kinds_stale_ = false;
+  size_t walked_ = 0;  // blocks of chains, since TakeFurtherWork
 };
 
 }  // namespace ember::router

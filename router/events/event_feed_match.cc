@@ -111,4 +111,34 @@ void EventFeed::SortIntoKinds() {
   }
 }
 
+std::string_view EventFeed::StateOf(HolderId holder) const {
+  const auto it = std::ranges::find_if(sources_, [&](const auto& s) {
+    const EventReplica& replica = s.second.replica;
+    const size_t place = s.second.rank - replica.first_rank;
+    return replica.holders[place] == holder || s.second.spoken_for.contains(holder);
+  });
+  if (it == sources_.end()) return "none";
+  if (!it->second.connected) return "unreachable";
+  const auto state = holders_.find(holder);
+  if (state == holders_.end() || state->second.layout.groups.empty()) return "silent";
+  return trusted(holder) ? "whole" : "partial";
+}
+
+bool EventFeed::trusted(HolderId holder) const {
+  const auto it = holders_.find(holder);
+  return it != holders_.end() && !it->second.layout.groups.empty() && !Unreadable(it->second) &&
+         sources_.at(it->second.source).trusted;
+}
+
+double EventFeed::TokensPerBlock(HolderId holder) const {
+  const auto it = holders_.find(holder);
+  double blocks_per_token = 0;
+  if (it != holders_.end()) {
+    for (const auto& [number, group] : it->second.layout.groups) {
+      if (group.block_size > 0) blocks_per_token += 1.0 / group.block_size;
+    }
+  }
+  return blocks_per_token > 0 ? 1 / blocks_per_token : 0;
+}
+
 }  // namespace ember::router

@@ -30,6 +30,9 @@ class EventListener {
   virtual void OnConnection(EventSourceId source, bool connected) = 0;
   // From here on nothing is missing.
   virtual void OnTrusted(EventSourceId source) = 0;
+  // What was told since the last question took so much more work than naming its blocks does, in
+  // blocks.
+  virtual size_t TakeFurtherWork() { return 0; }
 };
 
 // `rank`: as the batch names it.

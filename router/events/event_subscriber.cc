@@ -188,10 +188,15 @@ void EventSubscriber::Impl::Add(Told event, size_t work) {
 }
 
 void EventSubscriber::Impl::Flush() {
-  if (told.empty()) return;
-  handover.Run([this] {
-    for (const Told& event : told) Tell(listener, event);
-  });
+  size_t next = 0;
+  const auto tell = [this, &next] {
+    for (size_t further = 0; next < told.size() && further < kBlocksAtOnce;) {
+      Tell(listener, told[next++]);
+      further += listener.TakeFurtherWork();
+    }
+  };
+  while (next < told.size() && handover.Run(tell)) {
+  }
   told.clear();
   told_work = 0;
 }

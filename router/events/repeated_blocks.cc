@@ -34,6 +34,7 @@ void RepeatedBlocks::OnRemoved(std::span<const EngineKey> keys) {
   for (const EngineKey key : keys) {
     if (const auto known = blocks_.find(key); known != blocks_.end()) {
       removed_.emplace(known->second.name, key);
+      followed_.clear();
     }
   }
 }
@@ -49,7 +50,14 @@ std::optional<RepeatedBlocks::Block> RepeatedBlocks::Removed(EngineKey key) cons
   return known == blocks_.end() ? std::nullopt : Removed(known->second.name);
 }
 
+void RepeatedBlocks::Followed(EngineKey key) {
+  if (!any_removed()) return;
+  if (followed_.size() >= kMost) followed_.clear();
+  followed_.insert(key);
+}
+
 void RepeatedBlocks::Clear() {
+  followed_.clear();
   blocks_.clear();
   removed_.clear();
   order_.clear();

@@ -10,7 +10,7 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <vector>
+#include <unordered_set>
 
 #include "proto/model/block_hash.h"
 #include "router/index/engine_key.h"
@@ -38,6 +38,11 @@ class RepeatedBlocks {
   std::optional<Block> Removed(EngineKey key) const;
   std::optional<Block> Removed(const BlockHash& name) const;
 
+  // Nothing was removed since the chain up to that block was followed, so that there is nothing new
+  // to be found in it. Of a few chains, those that grow.
+  bool was_followed(EngineKey key) const { return followed_.contains(key); }
+  void Followed(EngineKey key);
+
   void Clear();
 
  private:
@@ -48,6 +53,7 @@ class RepeatedBlocks {
   std::map<EngineKey, Kept> blocks_;
   std::map<BlockHash, EngineKey> removed_;
   std::deque<EngineKey> order_;  // oldest first
+  std::unordered_set<EngineKey> followed_;
 };
 
 }  // namespace ember::router

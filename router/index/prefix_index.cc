@@ -11,10 +11,10 @@ constexpr size_t kMaxPresumed = 256;
 // Blocks whose places in the tables are fetched at one time.
 constexpr size_t kFetchedTogether = 16;
 
-// Zero is no name in the tables.
 // No prompt has more blocks.
 constexpr size_t kLongestChain = 1 << 17;
 
+// Zero is no name in the tables.
 uint64_t NameOf(EngineKey key) { return key == EngineKey{0} ? ~uint64_t{0} : uint64_t(key); }
 
 }  // namespace
@@ -138,14 +138,15 @@ std::optional<BlockHash> PrefixIndex::HashOf(HolderId holder, EngineKey key) con
   return blocks_.HashOf(node);
 }
 
-std::vector<BlockHash> PrefixIndex::MissingBefore(HolderId holder, HolderTier tier,
-                                                  EngineKey key) const {
+std::vector<BlockHash> PrefixIndex::MissingBefore(HolderId holder, HolderTier tier, EngineKey key,
+                                                  size_t* steps) const {
   std::vector<BlockHash> missing;
+  *steps = 0;
   const Holder* h = Find(holder);
   if (h == nullptr || h->life == HolderLives::kNoLife) return missing;
   uint32_t node = blocks_.names().Find(h->life, NameOf(key));
   uint32_t having = 0;  // a set that the holder is in: most blocks of a chain have the same
-  for (size_t steps = 0; steps < kLongestChain && node != 0; ++steps) {
+  for (; *steps < kLongestChain && node != 0; ++*steps) {
     node = blocks_.ParentOf(node);
     if (node == 0 || blocks_.SetOf(node) == having) continue;
     if ((blocks_.sets().TiersOf(blocks_.SetOf(node), h->life) & BitOf(tier)) != 0) {

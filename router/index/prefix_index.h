@@ -59,8 +59,9 @@ class PrefixIndex {
   // What the holder calls by that key, while it holds it in any tier.
   std::optional<BlockHash> HashOf(HolderId holder, EngineKey key) const;
   // Blocks before that one in its chain that the holder, which has it, has not in that tier: the
-  // last one first, as far as the chain is known.
-  std::vector<BlockHash> MissingBefore(HolderId holder, HolderTier tier, EngineKey key) const;
+  // last one first, as far as the chain is known. `steps`: how many had to be looked at.
+  std::vector<BlockHash> MissingBefore(HolderId holder, HolderTier tier, EngineKey key,
+                                       size_t* steps) const;
 
   // ---- Stores' feeds. A store node holds segments, named by the hash of their last block.
   void StoreBlock(HolderId holder, HolderTier tier, const BlockHash& hash);

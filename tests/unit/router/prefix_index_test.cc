@@ -274,11 +274,13 @@ TEST(PrefixIndex, StoringAgainIsCountedAndHolesAreFound) {
   EXPECT_EQ(store(0, HolderTier::kHost), 0u) << "another tier";
   EXPECT_EQ(store(0, HolderTier::kDevice), 6u);
   index.Remove(0, HolderTier::kDevice, std::array{keys[1], keys[3], keys[5]});
-  EXPECT_EQ(index.MissingBefore(0, HolderTier::kDevice, keys[4]),
+  size_t steps = 0;
+  EXPECT_EQ(index.MissingBefore(0, HolderTier::kDevice, keys[4], &steps),
             (std::vector{chain[3], chain[1]}));
-  EXPECT_TRUE(index.MissingBefore(0, HolderTier::kHost, keys[4]).empty());
-  EXPECT_TRUE(index.MissingBefore(1, HolderTier::kDevice, keys[4]).empty());
-  EXPECT_TRUE(index.MissingBefore(0, HolderTier::kDevice, EngineKey{1}).empty());
+  EXPECT_EQ(steps, 5u) << "to the chain's start";
+  EXPECT_TRUE(index.MissingBefore(0, HolderTier::kHost, keys[4], &steps).empty());
+  EXPECT_TRUE(index.MissingBefore(1, HolderTier::kDevice, keys[4], &steps).empty());
+  EXPECT_TRUE(index.MissingBefore(0, HolderTier::kDevice, EngineKey{1}, &steps).empty());
   EXPECT_EQ(store(0, HolderTier::kDevice), 3u);
 }
 

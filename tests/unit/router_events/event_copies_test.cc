@@ -160,6 +160,34 @@ TEST_F(EventCopies, NoMoreIsPromisedThanIsHeldAndNothingIsLost) {
   }
 }
 
+// However often it goes on: to follow it takes the loop's time.
+TEST_F(EventCopies, AChainIsFollowedOnceAfterEachRemovalAndThatCountsAsWork) {
+  constexpr size_t kBlocks = 4000;
+  const EngineModel engine({.block_size = kCopyBlock});
+  const Tokens all = PromptOf(1, (kBlocks + 4) * kCopyBlock);
+  const std::vector<uint64_t> hashes = engine.HashesOf(all);
+  const auto store = [&](size_t from, size_t to) {
+    std::optional<uint64_t> parent;
+    if (from > 0) parent = hashes[from - 1];
+    const auto first = [&](const auto& list, size_t i) {
+      return list.begin() + static_cast<ptrdiff_t>(i);
+    };
+    Tell(kSource, engine.Batch({engine.StoredEvent(
+                      {first(hashes, from), first(hashes, to)}, parent,
+                      {first(all, from * kCopyBlock), first(all, to * kCopyBlock)})}));
+    return feed_.TakeFurtherWork();
+  };
+  EXPECT_EQ(store(0, kBlocks), 0u);
+  EXPECT_EQ(store(0, kBlocks), 0u) << "nothing was removed";
+  for (size_t i = 0; i < 2; ++i) {
+    Tell(kSource, engine.Batch({engine.RemovedEvent({hashes[10 + i]})}));
+    const size_t end = kBlocks + 2 * i;
+    EXPECT_GE(store(end, end + 1), kBlocks / 8);
+    EXPECT_EQ(store(end + 1, end + 2), 0u);
+    EXPECT_EQ(Device(all), (end + 2) * kCopyBlock);
+  }
+}
+
 // What is remembered is bounded: the rest is short of what is held, and true.
 TEST_F(EventCopies, MoreCopiesThanAreRemembered) {
   CopyingPool pool(100'000);
