@@ -76,8 +76,11 @@ class EventFeed final : public EventListener {
   // What is presumed of a holder that is not trusted, beside what it said: of the prompt's first
   // `tokens` those before the first block of which it said that it is gone.
   uint64_t LeftOf(HolderId holder, const TokenizedPrompt& prompt, uint64_t tokens);
-  // Such a holder is sent the prompt, so it will have it, whatever it had removed.
-  void OnSent(HolderId holder, const TokenizedPrompt& prompt);
+  // Such a holder is sent the prompt, so it will have it, whatever of it it had removed: that is
+  // returned, for OnRefused.
+  std::vector<BlockHash> OnSent(HolderId holder, const TokenizedPrompt& prompt);
+  // It computed none of it.
+  void OnRefused(HolderId holder, std::span<const BlockHash> removed);
 
   // The prompt's blocks as the holder's device names them, a chain for each cache group; empty when
   // the holder has told of none yet, or the prompt has no tokens.

@@ -62,10 +62,22 @@ uint64_t EventFeed::LeftOf(HolderId holder, const TokenizedPrompt& prompt, uint6
   return tokens;
 }
 
-void EventFeed::OnSent(HolderId holder, const TokenizedPrompt& prompt) {
+std::vector<BlockHash> EventFeed::OnSent(HolderId holder, const TokenizedPrompt& prompt) {
+  std::vector<BlockHash> removed;
   const auto it = holders_.find(holder);
-  if (it == holders_.end() || it->second.removed.empty()) return;
-  for (const BlockChain* chain : ChainsOf(holder, prompt)) it->second.removed.Erase(*chain);
+  if (it == holders_.end() || it->second.removed.empty()) return removed;
+  for (const BlockChain* chain : ChainsOf(holder, prompt)) {
+    const std::vector<BlockHash> erased = it->second.removed.Erase(*chain);
+    removed.insert(removed.end(), erased.begin(), erased.end());
+  }
+  return removed;
+}
+
+void EventFeed::OnRefused(HolderId holder, std::span<const BlockHash> removed) {
+  const auto it = holders_.find(holder);
+  if (it == holders_.end() || trusted(holder)) return;
+  // What was stored meanwhile is matched by that, whatever is presumed.
+  for (const BlockHash& block : removed) it->second.removed.Add(block);
 }
 
 std::vector<const BlockChain*> EventFeed::ChainsOf(HolderId holder, const TokenizedPrompt& prompt) {

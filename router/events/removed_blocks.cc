@@ -22,12 +22,16 @@ void RemovedBlocks::Add(const BlockHash& block) {
   words_[word % kSlots] = word;
 }
 
-void RemovedBlocks::Erase(std::span<const BlockHash> blocks) {
-  if (empty()) return;
+std::vector<BlockHash> RemovedBlocks::Erase(std::span<const BlockHash> blocks) {
+  std::vector<BlockHash> erased;
+  if (empty()) return erased;
   for (const BlockHash& block : blocks) {
     const uint64_t word = RemovedWord(block);
-    if (words_[word % kSlots] == word) words_[word % kSlots] = 0;
+    if (words_[word % kSlots] != word) continue;
+    words_[word % kSlots] = 0;
+    erased.push_back(block);
   }
+  return erased;
 }
 
 size_t RemovedBlocks::Before(std::span<const BlockHash> chain, size_t blocks) const {

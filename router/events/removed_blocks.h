@@ -16,8 +16,8 @@ namespace ember::router {
 class RemovedBlocks {
  public:
   void Add(const BlockHash& block);
-  // They are there again, or will be.
-  void Erase(std::span<const BlockHash> blocks);
+  // They are there again, or will be. Returns those that had been removed.
+  std::vector<BlockHash> Erase(std::span<const BlockHash> blocks);
   void Clear() { words_.clear(); }
   bool empty() const { return words_.empty(); }
   // How many of the chain's first `blocks` blocks come before the first removed one.

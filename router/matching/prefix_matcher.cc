@@ -174,7 +174,7 @@ PrefixMatcher::Presumed PrefixMatcher::Presume(ReplicaNumber replica,
   if (events_ != nullptr) {
     presumed.predicted_blocks =
         events_->LeftOf(member.holder, prompt, known * kOurTokensPerBlock) / kOurTokensPerBlock;
-    events_->OnSent(member.holder, prompt);
+    presumed.removed = events_->OnSent(member.holder, prompt);
   }
   presumed.before = presumed_.Add(member.holder, chain,
                                   member.view.cache.capacity_tokens / kOurTokensPerBlock, known);
@@ -199,6 +199,7 @@ void PrefixMatcher::TakeBack(ReplicaNumber replica, const TokenizedPrompt& promp
                              const Presumed& presumed) {
   if (replicas_.at(replica).holder != presumed.holder) return;
   for (const PrefixIndex::Presumption p : presumed.reported) index_.TakeBack(presumed.holder, p);
+  if (events_ != nullptr) events_->OnRefused(presumed.holder, presumed.removed);
   if (presumed.before.empty()) return;
   presumed_.TakeBack(presumed.holder, prompt.ChainIn(OurSpace(prompt)), presumed.before,
                      presumed.when);

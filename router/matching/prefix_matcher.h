@@ -47,6 +47,7 @@ class PrefixMatcher {
     EventFeed::Promise promise{};                      // of one that publishes events
     std::vector<PresumedCaches::Use> before;           // of one that doesn't
     uint32_t when = 0;                                 // likewise: PresumedCaches::now
+    std::vector<BlockHash> removed;                    // see EventFeed::OnSent
     size_t predicted_blocks = 0;
     bool counted_alone = true;  // see TokenizedPrompt
   };

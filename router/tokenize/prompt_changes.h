@@ -34,21 +34,21 @@ class PromptChanges {
     std::string_view name;
     Effect effect;
     // Values that say something and change nothing. Any other way to write them may mean more.
-    std::array<std::string_view, 2> usual{};
+    std::array<std::string_view, 2> usual;
   };
   static constexpr std::array<Member, 11> kMembers = {{
-      {"suffix", Effect::kAnother},  // SGLang puts both into a template of its own
-      {"prompt_embeds", Effect::kAnother},
-      {"input_ids", Effect::kAnother},
-      {"input_embeds", Effect::kAnother},
-      {"session_params", Effect::kAnother},
-      {"previous_input_messages", Effect::kAnother},
-      {"extra_key", Effect::kAnother},                      // SGLang's other salt
+      {"suffix", Effect::kAnother, {}},  // SGLang puts both into a template of its own
+      {"prompt_embeds", Effect::kAnother, {}},
+      {"input_ids", Effect::kAnother, {}},
+      {"input_embeds", Effect::kAnother, {}},
+      {"session_params", Effect::kAnother, {}},
+      {"previous_input_messages", Effect::kAnother, {}},
+      {"extra_key", Effect::kAnother, {}},                  // SGLang's other salt
       {"truncation", Effect::kDoubtful, {"\"disabled\""}},  // to the model's context
       // SGLang leaves out the tools that can't be called then.
       {"tool_choice", Effect::kDoubtful, {"\"auto\"", "\"required\""}},
-      {"cache_prompt", Effect::kUncached},  // llama.cpp's; false
-      {"use_beam_search", Effect::kSeveral},
+      {"cache_prompt", Effect::kUncached, {}},  // llama.cpp's; false
+      {"use_beam_search", Effect::kSeveral, {}},
   }};
 
   bool Any(Effect effect) const;

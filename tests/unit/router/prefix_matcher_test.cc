@@ -366,6 +366,10 @@ TEST_F(PrefixMatcherTest, WhatAPartialSourceRemovesIsPresumedNoLonger) {  // A1,
       events.OnStored(1, std::nullopt, stored);
       remove(0, keys.size());
       EXPECT_EQ(held(prompt), 0u);
+      const auto refused = with_events.Presume(0, prompt);
+      EXPECT_EQ(held(prompt), 1280u);
+      with_events.TakeBack(0, prompt, refused);
+      EXPECT_EQ(held(prompt), 0u) << "it computed nothing";
       events.OnStored(1, std::nullopt, stored);
       EXPECT_EQ(held(prompt), 1280u) << "or stored";
     }
