@@ -89,6 +89,8 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
     // It holds a parent that was never told, or was told in a form that is of no use.
     state.unnamed.Add(event.keys);
     if (state.layout.NeedsAll(event.group)) state.unnamed.Add({&*event.parent, 1});
+    // An index that was full forgot a chain's end, and the parent was only the last block of that.
+    if (index_.evictions() != state.evictions) state.unnamed.AddUnknown();
     return JudgeTrust(from);
   }
   const size_t again = index_.Store(*holder, event.tier, event.parent, event.keys, names);
@@ -98,7 +100,15 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
   state.repeated.OnStored(event.keys);
   if (state.layout.NeedsAll(event.group)) state.repeated.Followed(event.keys.back());
   if (again > 0) state.repeated.Remember(event.parent, event.keys, names);
-  Named(from, state, event.keys);
+  // An index that is full may have taken in none, or only the first of them.
+  size_t named = event.keys.size();
+  while (named > 0 && !index_.HashOf(*holder, event.keys[named - 1])) --named;
+  const std::span<const EngineKey> keys(event.keys);
+  if (named < keys.size()) {
+    state.unnamed.Add(keys.subspan(named));
+    JudgeTrust(from);
+  }
+  Named(from, state, keys.first(named));
 }
 
 std::vector<BlockHash> EventFeed::NamesOf(const Source& source, HolderId holder,
@@ -292,7 +302,9 @@ std::optional<HolderId> EventFeed::HolderOf(EventSourceId source, std::optional<
   }
   const HolderId holder = replica.holders[number - replica.first_rank];
   it->second.spoken_for.insert(holder);
-  holders_[holder].source = source;
+  const auto [state, added] = holders_.try_emplace(holder);
+  if (added) state->second.evictions = index_.evictions();
+  state->second.source = source;
   return holder;
 }
 
@@ -301,6 +313,7 @@ void EventFeed::Clear(HolderId holder) {
   state.witness.Reset();
   state.repeated.Clear();
   state.unnamed.Clear();
+  state.evictions = index_.evictions();
   state.removed.Clear();
   // What is told from now on is judged by itself.
   if (Unreadable(state)) kinds_stale_ = true;

@@ -115,7 +115,8 @@ class EventFeed final : public EventListener {
     ReplyWitness witness;
     RepeatedBlocks repeated;  // on the device, as all that follows
     UnnamedBlocks unnamed;
-    RemovedBlocks removed;  // while it is not trusted
+    uint64_t evictions = 0;  // of the index, when it had forgotten nothing of the holder yet
+    RemovedBlocks removed;   // while it is not trusted
   };
   // Holders of one model and layout, which are looked up together.
   struct Kind {

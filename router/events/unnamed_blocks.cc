@@ -8,11 +8,11 @@ constexpr size_t kMaxUnnamed = 16'384;
 }  // namespace
 
 void UnnamedBlocks::Add(std::span<const EngineKey> keys) {
-  if (too_many_) return;
+  if (unknown_) return;
   keys_.insert(keys.begin(), keys.end());
   if (keys_.size() <= kMaxUnnamed) return;
   keys_.clear();
-  too_many_ = true;
+  unknown_ = true;
 }
 
 void UnnamedBlocks::Erase(std::span<const EngineKey> keys) {
@@ -22,7 +22,7 @@ void UnnamedBlocks::Erase(std::span<const EngineKey> keys) {
 
 void UnnamedBlocks::Clear() {
   keys_.clear();
-  too_many_ = false;
+  unknown_ = false;
 }
 
 }  // namespace ember::router

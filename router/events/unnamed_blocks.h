@@ -15,14 +15,16 @@ namespace ember::router {
 class UnnamedBlocks {
  public:
   void Add(std::span<const EngineKey> keys);
+  // There are more, and nobody knows which: until Clear.
+  void AddUnknown() { unknown_ = true; }
   // They were removed, or told in a way that names them.
   void Erase(std::span<const EngineKey> keys);
   void Clear();
-  bool empty() const { return keys_.empty() && !too_many_; }
+  bool empty() const { return keys_.empty() && !unknown_; }
 
  private:
   std::unordered_set<EngineKey> keys_;
-  bool too_many_ = false;  // to know which they are
+  bool unknown_ = false;
 };
 
 }  // namespace ember::router

@@ -144,8 +144,43 @@ TEST_F(EventTrust, WhatTheIndexForgotIsMissingUntilItIsGone) {
   ASSERT_GT(small.evictions(), 0u);
   for (int i = 0; i < 20; ++i) tell(engine.Store(PromptOf(i, 30 * kBlock)));
   EXPECT_FALSE(feed.trusted(holder));
-  for (int i = 0; i < kPrompts; ++i) tell(engine.Remove(PromptOf(i, 30 * kBlock)));
+  for (int i = 0; i < 20; ++i) tell(engine.Remove(PromptOf(i, 30 * kBlock), 19));
+  EXPECT_FALSE(feed.trusted(holder)) << "more was forgotten than those that were gone on from";
+  tell(engine.Clear());
   tell(engine.Store(PromptOf(1, 2 * kBlock)));
+  EXPECT_TRUE(feed.trusted(holder));
+}
+
+TEST_F(EventTrust, WhatTheIndexDidNotTakeInIsMissingUntilItIsGone) {
+  PrefixIndex small(PrefixIndexOptions{.max_bytes = 1 << 20});
+  MetricsRegistry registry;
+  EventMetrics metrics(registry);
+  EventFeed feed(small, random_, metrics);
+  const HolderId holder = small.AddHolder(HolderKind::kReplica);
+  feed.AddSource(kSource, {.id = "r", .model = "m", .holders = {holder}}, 0);
+  feed.OnTrusted(kSource);
+  // A chain that is larger than all memory.
+  constexpr size_t kEvent = 100;
+  const auto all = PromptOf(1, 50'000 * kBlock);
+  const std::vector<uint64_t> hashes = engine_.HashesOf(all);
+  const auto at = [](const auto& list, size_t i) {
+    return list.begin() + static_cast<ptrdiff_t>(i);
+  };
+  const auto tell = [&](const std::string& event) {
+    const auto batch = DecodeKvEventBatch(AsBytes(engine_.Batch({event})), fold_);
+    for (const KvEvent& e : batch->events) TellEvent(feed, kSource, batch->rank, e);
+  };
+  size_t from = 0;
+  for (; small.refusals() == 0 && from + kEvent <= hashes.size(); from += kEvent) {
+    EXPECT_EQ(feed.trusted(holder), from > 0);
+    std::optional<uint64_t> parent;
+    if (from > 0) parent = hashes[from - 1];
+    tell(engine_.StoredEvent({at(hashes, from), at(hashes, from + kEvent)}, parent,
+                             {at(all, from * kBlock), at(all, (from + kEvent) * kBlock)}));
+  }
+  ASSERT_GT(small.refusals(), 0u);
+  EXPECT_FALSE(feed.trusted(holder));
+  tell(engine_.RemovedEvent({at(hashes, from - kEvent), at(hashes, from)}));
   EXPECT_TRUE(feed.trusted(holder));
 }
 
