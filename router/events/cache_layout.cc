@@ -34,9 +34,11 @@ CacheLayout::Change CacheLayout::Learn(const KvStored& event) {
     return Change::kNew;
   }
   if (device && group.on_device) {
-    // vLLM tells of a prompt's last block, which is not full, as of a smaller one. The largest size
-    // that is told is the group's: no engine changes it while it runs.
-    if (event.block_size < group.block_size) return Change::kPart;
+    // vLLM tells of a prompt's last block, which is not full, as of a smaller one, alone. The
+    // largest size that is told is the group's: no engine changes it while it runs.
+    if (event.block_size < group.block_size) {
+      return event.keys.size() > 1 ? Change::kAnother : Change::kPart;
+    }
     group = told;
     return Change::kNew;
   }

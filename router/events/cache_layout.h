@@ -21,6 +21,7 @@ struct CacheLayout {
     kNone,
     kNew,      // something was learned
     kPart,     // it is about a part of a block: the event is to be ignored
+    kAnother,  // it is of an engine with smaller blocks: what was learned is to be dropped
     kTooMany,  // more groups or sizes than any engine has: the event is to be ignored
   };
 

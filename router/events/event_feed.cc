@@ -18,6 +18,7 @@ constexpr size_t kMaxAdapters = 4096;
 constexpr uint8_t kEventExtra = 1;
 // To look at a block of a chain is so much less work than to name it.
 constexpr size_t kLooksPerBlock = 4;
+constexpr size_t kEmptyingWork = 64;  // blocks
 
 // Whether to say something about a source: a hostile one shall not fill the log.
 bool MayWarn(std::optional<TimePoint>& warned_at) {
@@ -71,6 +72,11 @@ void EventFeed::OnStored(EventSourceId source, std::optional<uint32_t> rank,
     case CacheLayout::Change::kPart:
       metrics_.parts.Add(event.keys.size());
       return;
+    case CacheLayout::Change::kAnother:
+      metrics_.losses.Add();
+      Drop(from);
+      state.layout.Learn(event);
+      break;
     case CacheLayout::Change::kTooMany:
       metrics_.unusable.Add();
       return;
@@ -181,7 +187,7 @@ void EventFeed::TakeBackCopies(HolderId holder, EngineKey key) {
     for (const BlockHash& name : index_.MissingBefore(holder, HolderTier::kDevice, *next, &steps)) {
       if (const auto block = repeated.Removed(name)) there.push_back(*block);
     }
-    walked_ += steps;
+    further_work_ += steps / kLooksPerBlock;
   }
   for (size_t i = there.size(); i-- > 0;) {
     const RepeatedBlocks::Block& block = there[i];
@@ -254,7 +260,7 @@ void EventFeed::OnTrusted(EventSourceId source) {
   JudgeTrust(it->second);
 }
 
-size_t EventFeed::TakeFurtherWork() { return std::exchange(walked_, 0) / kLooksPerBlock; }
+size_t EventFeed::TakeFurtherWork() { return std::exchange(further_work_, 0); }
 
 EventFeed::Promise EventFeed::MakePromise(HolderId holder, const TokenizedPrompt& prompt) {
   const auto it = holders_.find(holder);
@@ -352,6 +358,7 @@ void EventFeed::CompareSizes(Source& source, Holder& state, const KvStored& even
 }
 
 void EventFeed::Drop(Source& source) {
+  further_work_ += source.spoken_for.size() * kEmptyingWork;
   for (const HolderId holder : source.spoken_for) {
     Clear(holder);
     // What comes next may be another process's, of another configuration.

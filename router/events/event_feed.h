@@ -159,7 +159,7 @@ class EventFeed final : public EventListener {
   std::set<std::pair<std::string, std::string>> adapters_;
   std::vector<Kind> kinds_;
   bool kinds_stale_ = false;
-  size_t walked_ = 0;  // blocks of chains, since TakeFurtherWork
+  size_t further_work_ = 0;
 };
 
 }  // namespace ember::router

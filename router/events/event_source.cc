@@ -8,12 +8,6 @@
 #include "router/events/event_message.h"
 
 namespace ember::router {
-namespace {
-
-constexpr Duration kFirstReopen = milliseconds(100);
-constexpr Duration kLongestReopen = seconds(10);
-
-}  // namespace
 
 EventSource::EventSource(EventEndpoint events, std::optional<EventEndpoint> replay,
                          EventSocketContext& context, const EventStreamOptions& options,
@@ -30,8 +24,7 @@ EventSource::EventSource(EventEndpoint events, std::optional<EventEndpoint> repl
             own.has_replay = replay_endpoint_.has_value();
             return own;
           }(),
-          sink, metrics),
-      pause_(kFirstReopen) {}
+          sink, metrics) {}
 
 bool EventSource::Work(size_t max_messages) {
   const TimePoint now = SteadyClock().Now();
@@ -61,7 +54,7 @@ bool EventSource::ReadLive(TimePoint now) {
     CloseSubscription(CorruptError("a message is no event message"), now);
     return true;
   }
-  pause_ = kFirstReopen;
+  pause_.OnMessage();
   stream_.OnLive(message->sequence, message->payload, now);
   return true;
 }
@@ -95,7 +88,10 @@ void EventSource::FollowChanges(TimePoint now) {
   EventSocket::Change change;
   while (subscription_ && (change = subscription_->NextChange()) != EventSocket::Change::kNone) {
     SetConnected(change == EventSocket::Change::kConnected);
-    if (change == EventSocket::Change::kConnected) stream_.OnConnected(now);
+    if (change == EventSocket::Change::kConnected) {
+      pause_.OnConnected(now);
+      stream_.OnConnected(now);
+    }
     if (change == EventSocket::Change::kLost) lost_ = true;
   }
 }
@@ -133,11 +129,13 @@ void EventSource::KeepSubscription(TimePoint now) {
 }
 
 void EventSource::CloseSubscription(const Status& why, TimePoint now) {
-  spdlog::warn("events of {}: {}", events_.address, why.ToString());
+  // SetConnected has said already that there is no connection.
+  if (connected_.value_or(true)) {
+    spdlog::warn("events of {}: {}", events_.address, why.ToString());
+  }
   SetConnected(false);
   subscription_.reset();
-  reopen_at_ = now + pause_;
-  pause_ = std::min(2 * pause_, kLongestReopen);
+  reopen_at_ = now + pause_.Next(why.code() == StatusCode::kCorrupt, now);
 }
 
 std::vector<const EventSocket*> EventSource::sockets() const {

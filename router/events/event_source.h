@@ -9,6 +9,7 @@
 #include "router/events/event_endpoint.h"
 #include "router/events/event_socket.h"
 #include "router/events/event_stream.h"
+#include "router/events/reopen_pause.h"
 
 namespace ember::router {
 
@@ -50,7 +51,7 @@ class EventSource {
   std::optional<EventSocket> replay_;
   uint64_t replay_number_ = 0;  // of replay_
   std::optional<TimePoint> reopen_at_ = TimePoint::min();
-  Duration pause_;
+  ReopenPause pause_;
 };
 
 }  // namespace ember::router

@@ -288,6 +288,25 @@ TEST_F(EventFeedTest, AnotherBlockSizeStartsAnewAndBothSizesScore) {
   EXPECT_EQ(Device(second, PromptOf(1, 48)), 48u);
 }
 
+// A15: a publisher that goes on with the old one's numbers is no gap.
+TEST_F(EventFeedTest, SeveralSmallerBlocksAreAnotherEngines) {
+  const HolderId holder = Add(kSource).front();
+  feed_.OnTrusted(kSource);
+  EngineModel large({.block_size = 64}), small({.block_size = 32});
+  Tell(kSource, large.Store(PromptOf(1, 128)));
+  EXPECT_TRUE(feed_.trusted(holder));
+  Tell(kSource, small.Store(PromptOf(2, 32)));
+  EXPECT_EQ(Device(holder, PromptOf(2, 32)), 0u) << "a part of a prompt's last block";
+  EXPECT_EQ(Device(holder, PromptOf(1, 128)), 128u);
+  Tell(kSource, small.Store(PromptOf(3, 128)));
+  EXPECT_EQ(Device(holder, PromptOf(3, 96)), 96u);
+  EXPECT_EQ(Device(holder, PromptOf(1, 128)), 0u) << "that engine is gone";
+  EXPECT_FALSE(feed_.trusted(holder)) << "it may have had more before";
+  EXPECT_EQ(metrics_.block_size_changes.value(), 1u);
+  Tell(kSource, small.Store(PromptOf(4, 32)));
+  EXPECT_EQ(Device(holder, PromptOf(4, 32)), 32u);
+}
+
 // A15: a group that the engine has no more is not needed for ever.
 TEST_F(EventFeedTest, AfterALossTheEngineMayHaveOtherGroups) {
   const HolderId holder = Add(kSource).front();
