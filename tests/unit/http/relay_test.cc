@@ -292,16 +292,19 @@ TEST(Relay, AStreamThatEndsWithItsConnectionIsCutIfThatIsWithinAnEvent) {  // D1
 }
 
 TEST(Relay, AnyOtherReplyThatBreaksOffIsCut) {
-  for (const char* framing :
-       {"Content-Length: 100\r\n\r\npart", "Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n"}) {
+  for (const char* head : {"json\r\nContent-Length: 100\r\n\r\npart",
+                           "json\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n",
+                           "text/event-stream\r\nContent-Length: 100\r\n\r\npart",
+                           "text/event-stream\r\nContent-Encoding: br\r\nTransfer-Encoding: "
+                           "chunked\r\n\r\n1\r\nx\r\n"}) {
     FakeUpstream upstream([&](TestSocket& peer) {
       peer.ReadMessage();
-      peer.Send(std::string("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n") + framing);
+      peer.Send(std::string("HTTP/1.1 200 OK\r\nContent-Type: ") + head);
     });
     const auto door = Door::To(upstream.origin());
     TestSocket client = door->Client();
     client.Send(Post("{}"));
-    EXPECT_FALSE(client.ReadMessage().complete);
+    EXPECT_FALSE(client.ReadMessage().complete) << head;
     EXPECT_EQ(door->Outcome().end, RelayEnd::kFailedMidway);
   }
 }

@@ -39,7 +39,8 @@ TEST(Retry, AReplicaThatBreaksBeforeItsReplyIsReplaced) {
     }
     EXPECT_GE(bad.requests(), 1);
     EXPECT_EQ(good.Request().body, "{\"n\":1}");
-    EXPECT_THAT(router.Page("/metrics"), HasSubstr("ember_router_retries_total{reason=\"reset\"}"));
+    EXPECT_THAT(router.Page("/metrics"),
+                testing::ContainsRegex("ember_router_retries_total[{]reason=\"reset\"} [1-9]"));
   }
 }
 
@@ -88,7 +89,7 @@ TEST(Retry, IsCountedOnlyWhenThereIsOne) {
   RouterFixture router({alone.origin()});
   EXPECT_EQ(router.Ask(Post("{}")).status(), 502);
   EXPECT_THAT(router.Page("/metrics"),
-              testing::Not(HasSubstr("ember_router_retries_total{reason=\"reset\"} 1")));
+              HasSubstr("ember_router_retries_total{reason=\"reset\"} 0\n"));
 }
 
 TEST(Retry, ARequestThatBreaksReplicasIsNotWalkedThroughTheFleet) {

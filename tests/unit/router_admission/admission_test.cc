@@ -1,6 +1,7 @@
 // Waiting for room: order, bounds, and what becomes of those who leave.
 #include "router/admission/admission.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -13,6 +14,8 @@
 
 namespace ember::router {
 namespace {
+
+using testing::HasSubstr;
 
 // A place with `room` for so many, and requests that want it.
 class Place {
@@ -30,9 +33,9 @@ class Place {
     done.get_future().get();
   }
   // Comes and waits; its name is written down when it goes in.
-  void Come(const std::string& tenant, const std::string& name,
-            http::Cancellation* gone = nullptr) {
-    OnLoop([&] { loop_.Spawn(Enter(tenant, name, gone)); });
+  void Come(const std::string& tenant, const std::string& name, http::Cancellation* gone = nullptr,
+            size_t bytes = 0) {
+    OnLoop([&] { loop_.Spawn(Enter(tenant, name, gone, bytes)); });
     OnLoop([] {});  // it has begun
   }
   void Leave() {
@@ -54,6 +57,7 @@ class Place {
   bool AwaitLog(const std::vector<std::string>& log) {
     return Eventually([&] { return Log() == log; });
   }
+  std::string Metrics() const { return metrics_.RenderPrometheusText(); }
   int RetryAfter() {
     int seconds = 0;
     OnLoop([&] { seconds = admission_.RetryAfterSeconds(); });
@@ -61,12 +65,12 @@ class Place {
   }
 
  private:
-  boost::asio::awaitable<void> Enter(std::string tenant, std::string name,
-                                     http::Cancellation* gone) {
+  boost::asio::awaitable<void> Enter(std::string tenant, std::string name, http::Cancellation* gone,
+                                     size_t bytes) {
     http::Cancellation never;
     while (!admission_.idle() || room_ == 0) {
       const Status waited = co_await admission_.Wait(
-          {.whose = {tenant, ""}, .bytes = 0, .may_go = [this] { return room_ > 0; }},
+          {.whose = {tenant, ""}, .bytes = bytes, .may_go = [this] { return room_ > 0; }},
           gone == nullptr ? never : *gone);
       if (waited.ok()) break;
       log_.push_back(name + " " + std::string(StatusCodeName(waited.code())));
@@ -110,7 +114,10 @@ TEST(Admission, RetryAfterIsByWhatWasServed) {
   EXPECT_EQ(place.RetryAfter(), 30) << "nothing was";
   for (int i = 0; i < 3; ++i) place.Leave();
   ASSERT_TRUE(place.AwaitLog({"1", "2", "3"}));
-  EXPECT_LT(place.RetryAfter(), 10);
+  const int of_one = place.RetryAfter();
+  EXPECT_LT(of_one, 10);
+  for (const char* name : {"5", "6", "7"}) place.Come("t", name);
+  EXPECT_GT(place.RetryAfter(), of_one) << "more wait before whoever comes then";
 }
 
 TEST(Admission, TenantsTakeTurns) {
@@ -123,6 +130,19 @@ TEST(Admission, TenantsTakeTurns) {
   EXPECT_NE(std::find(log.begin(), log.end(), "mine"), log.end());
 }
 
+// A prompt's length is its cost.
+TEST(Admission, WhoSendsLongPromptsGetsFewerTurns) {
+  Place place;
+  for (int i = 0; i < 30; ++i) {
+    place.Come("long", "l", nullptr, 10 * 4096 - 1);  // ten times a short one
+    place.Come("short", "s");
+  }
+  for (int i = 0; i < 22; ++i) place.Leave();
+  ASSERT_TRUE(Eventually([&] { return place.Log().size() == 22; }));
+  const Log log = place.Log();
+  EXPECT_NEAR(static_cast<double>(std::count(log.begin(), log.end(), "l")), 2, 1);
+}
+
 TEST(Admission, TheQueueIsBoundedInNumberAndTime) {
   Place place({.max_waiting = 2, .max_wait = milliseconds(50)});
   for (const char* name : {"1", "2", "3"}) place.Come("t", name);
@@ -130,6 +150,8 @@ TEST(Admission, TheQueueIsBoundedInNumberAndTime) {
   EXPECT_EQ(place.RetryAfter(), 30) << "nothing drains";
   ASSERT_TRUE(place.AwaitLog({"3 busy", "1 deadline", "2 deadline"}));
   EXPECT_EQ(place.RetryAfter(), 1) << "nobody waits";
+  EXPECT_THAT(place.Metrics(), HasSubstr("queue_refused_total{reason=\"full\"} 1\n"));
+  EXPECT_THAT(place.Metrics(), HasSubstr("queue_refused_total{reason=\"deadline\"} 2\n"));
 }
 
 // Who waits for one place holds back nobody who may go elsewhere, and neither fills their queue.

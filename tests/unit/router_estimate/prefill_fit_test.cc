@@ -66,6 +66,16 @@ TEST(PrefillFit, OutliersHardlyCount) {
   }
 }
 
+// A whole reply's time is its answer's as well: it says how long a prefill took at most.
+TEST(PrefillFit, ABoundOnlyMakesAPredictionShorter) {
+  PrefillFit fit = Learn({kFast}, 64, 1);
+  const double before = fit.model().PredictMs(1000, 0);
+  for (int i = 0; i < 200; ++i) fit.ObserveBound(1000, 0, before * (2 + i % 20));
+  EXPECT_EQ(fit.model().PredictMs(1000, 0), before);
+  for (int i = 0; i < 200; ++i) fit.ObserveBound(1000, 0, before / 3);
+  EXPECT_NEAR(fit.model().PredictMs(1000, 0), before / 3, before / 10);
+}
+
 TEST(PrefillFit, FollowsAnEngineThatChanges) {
   const PrefillModel slow{.linear_ms = 0.3, .context_ms = 5e-5, .base_ms = 2};
   const PrefillFit fit = Learn({slow, 0.05}, 80, 2, Learn({kFast, 0.05}, 1000, 1));

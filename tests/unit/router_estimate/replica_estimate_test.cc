@@ -92,6 +92,29 @@ TEST(ReplicaEstimate, AReportedQueueIsCostedByWhatPromptsTakeAndNotByHowLongThey
   EXPECT_GE(estimate.BacklogMs(At(now)), 10 * 5);
 }
 
+// An engine counts ours among those that wait, which we know better; not what has just been sent.
+TEST(ReplicaEstimate, OfAReportedQueueOnlyOthersAreAdded) {
+  ReplicaEstimate estimate;
+  const auto known = estimate.OnSent(10, At(0));
+  estimate.OnFirstToken(known, At(20));
+  estimate.OnReply(known, {.prompt = 200}, At(20));
+  estimate.OnEnd(known);
+  const double typical = Described(estimate, 20).typical_prefill_ms;
+  ASSERT_GT(typical, 5);
+  for (int i = 0; i < 3; ++i) estimate.OnSent(10, At(100));
+  const auto others = [&](uint32_t waiting, double ms) {
+    estimate.OnOthers(0, At(ms));
+    const double ours = estimate.BacklogMs(At(ms));
+    estimate.OnReport(waiting, At(ms));
+    return (estimate.BacklogMs(At(ms)) - ours) / typical;
+  };
+  const double of_one = others(1, 110);
+  EXPECT_GT(of_one, 0) << "ours are still on their way";
+  EXPECT_NEAR(others(3, 130), 0, 1e-9);
+  EXPECT_NEAR(others(5, 130), 2 * of_one, 1e-9);
+  EXPECT_NEAR(others(1, 130), 0, 1e-9);
+}
+
 TEST(ReplicaEstimate, LoadsTeachTheRateAndItsTailAndNotThePrefill) {
   ReplicaEstimate estimate;
   double now = 0;
@@ -111,6 +134,34 @@ TEST(ReplicaEstimate, LoadsTeachTheRateAndItsTailAndNotThePrefill) {
   EXPECT_DOUBLE_EQ(view.prefill.PredictMs(100, 1000), before);
   EXPECT_NEAR(view.load_tokens_per_ms, 20, 0.5);
   EXPECT_NEAR(view.load_tail_tokens_per_ms, 5, 0.2);
+  Replica agent;
+  agent.load_tokens_per_ms = 7;
+  estimate.Describe(At(now), {.load_rate = true}, &agent);
+  EXPECT_EQ(agent.load_tokens_per_ms, 7) << "an agent knows its own";
+  EXPECT_EQ(agent.load_tail_tokens_per_ms, view.load_tail_tokens_per_ms);
+}
+
+// Of few tokens the round trip would be measured, of a whole reply its answer.
+TEST(ReplicaEstimate, ShortLoadsAndWholeRepliesTeachNoLoadRate) {
+  ReplicaEstimate estimate;
+  double now = 0;
+  const auto reply = [&](double ms, ReplyTokens tokens, bool whole) {
+    const auto flight = estimate.OnSent(10, At(now));
+    now += ms;
+    whole ? estimate.OnWholeReply(flight, At(now)) : estimate.OnFirstToken(flight, At(now));
+    estimate.OnReply(flight, tokens, At(now += 100));
+    estimate.OnEnd(flight);
+  };
+  for (uint64_t n = 100; n < 1000; n += 100) {
+    reply(0.1 * static_cast<double>(n), {.prompt = n}, false);
+  }
+  for (int i = 0; i < 20; ++i) {
+    reply(90, {.prompt = 500, .cached = 63, .loaded = 63}, false);
+    reply(5000, {.prompt = 1000, .cached = 900, .loaded = 900}, true);
+  }
+  EXPECT_EQ(Described(estimate, now).load_tokens_per_ms, Replica().load_tokens_per_ms);
+  reply(100, {.prompt = 500, .cached = 64, .loaded = 64}, false);
+  EXPECT_GT(Described(estimate, now).load_tokens_per_ms, 0);
 }
 
 TEST(ReplicaEstimate, WhatMatchesDoNotSeeOfAnswersAndCutBlocksIsLearned) {
@@ -129,6 +180,15 @@ TEST(ReplicaEstimate, WhatMatchesDoNotSeeOfAnswersAndCutBlocksIsLearned) {
     estimate.OnEnd(flight);
   }
   EXPECT_NEAR(Described(estimate, now).cache.beyond_tokens, 50, 8);
+  const uint32_t before = Described(estimate, now).cache.beyond_tokens;
+  for (int i = 0; i < 20; ++i) {
+    const auto flight = estimate.OnSent(10, At(now));
+    estimate.OnFirstToken(flight, At(now += 20));
+    const uint64_t cached = i % 2 == 0 ? 5000 : 0;  // others' doing, or evicted
+    estimate.OnReply(flight, {.prompt = 6000, .cached = cached, .predicted = 2000}, At(now));
+    estimate.OnEnd(flight);
+  }
+  EXPECT_EQ(Described(estimate, now).cache.beyond_tokens, before) << "so much is no habit";
 }
 
 TEST(ReplicaEstimate, TheAgentsOwnFitWins) {

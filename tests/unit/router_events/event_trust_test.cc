@@ -100,6 +100,33 @@ TEST_F(EventTrust, ASourceThatWasMissedStaysSo) {
   EXPECT_EQ(State(), "partial");
 }
 
+// What is presumed of a source that is not whole ends where it told last that a block is gone.
+TEST_F(EventTrust, WhatItsDeviceHasLostIsPresumedNoLonger) {
+  feed_.OnLost(kSource, UnavailableError("gap"));
+  TokenizedPrompt prompt;
+  prompt.model = "m";
+  prompt.tokens = PromptOf(1, 10 * kBlock);
+  const auto left = [&] { return feed_.LeftOf(holder_, prompt, 10 * kBlock) / kBlock; };
+  const EngineModel host({.block_size = kBlock, .medium = "CPU"});
+  TellStored(1, 0, 10);
+  TellStored(1, 0, 10, host);
+  const auto hashes = host.HashesOf(prompt.tokens);
+  EventFeedFixture::Tell(kSource, host.Batch({host.RemovedEvent({hashes[3]})}));
+  EXPECT_EQ(left(), 10u) << "it is on the device";
+  TellRemoved(1, 4, 6);
+  EXPECT_EQ(left(), 4u);
+  TellStored(1, 4, 6);
+  EXPECT_EQ(left(), 10u);
+  TellStored(1, 0, 10);  // it may have each twice
+  TellRemoved(1, 4, 6);
+  EXPECT_EQ(left(), 4u);
+  TellStored(1, 10, 11);
+  EXPECT_EQ(left(), 10u) << "what it goes on after is there";
+  TellRemoved(1, 4, 6);
+  EventFeedFixture::Tell(kSource, engine_.Batch({engine_.ClearedEvent()}));
+  EXPECT_EQ(left(), 10u) << "of what it is sent from now on it has said nothing";
+}
+
 TEST_F(EventTrust, SlowerTiersOutliveTheDevicesBlocks) {
   TellStored(2, 1, 2, EngineModel({.block_size = kBlock, .medium = "CPU"}));
   EXPECT_EQ(State(), "whole");
