@@ -140,18 +140,28 @@ TEST(CostModel, AnIdleEmptyReplicaIsWarmedWithWhatOthersShare) {
 TEST(CostModel, AReplicaOfUnknownSpeedIsTakenForATypicalOneAndTriedUntilItIsKnown) {
   PolicyFixture f;
   for (const char* id : {"r1", "r2", "r3"}) f.Add(id);
-  auto* r1 = const_cast<Replica*>(f.at(0).replica);
-  r1->prefill_basis = PrefillBasis::kLittle;
-  r1->prefill.linear_ms = 100;
+  auto* r3 = const_cast<Replica*>(f.at(2).replica);
+  r3->prefill_basis = PrefillBasis::kLittle;
+  r3->prefill.linear_ms = 100;
   const PolicyInput input = f.Prompt(1000);
-  EXPECT_EQ(CostAt(f, 0, input).ttft_ms, 5000);
-  EXPECT_EQ(FindPolicy("cache_aware")->Decide(input).replica, "r1");
+  EXPECT_EQ(CostAt(f, 2, input).ttft_ms, 5000);
+  EXPECT_EQ(FindPolicy("cache_aware")->Decide(input).replica, "r3");
   // Bounded by its own queue: one that never answers is not sent everything.
-  r1->backlog_ms = 5000;
-  EXPECT_NE(FindPolicy("cache_aware")->Decide(input).replica, "r1");
-  r1->backlog_ms = 0;
-  r1->prefill_basis = PrefillBasis::kEnough;
-  EXPECT_NE(FindPolicy("cache_aware")->Decide(input).replica, "r1");
+  r3->backlog_ms = 5000;
+  EXPECT_NE(FindPolicy("cache_aware")->Decide(input).replica, "r3");
+  r3->backlog_ms = 0;
+  r3->prefill_basis = PrefillBasis::kEnough;
+  EXPECT_NE(FindPolicy("cache_aware")->Decide(input).replica, "r3");
+}
+
+TEST(CostModel, WhatIsLittleKnownTellsReplicasNotApart) {
+  PolicyFixture f;
+  for (const double linear_ms : {1, 2, 30}) {
+    Replica& r = f.Add("r");
+    r.prefill.linear_ms = linear_ms;
+    r.prefill_basis = PrefillBasis::kLittle;
+  }
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(CostAt(f, i, f.Prompt(1000)).ttft_ms, 2000) << i;
 }
 
 TEST(CostModel, AGuessIsNeverComparedWithAMeasurement) {

@@ -202,8 +202,8 @@ TEST(Sticky, AFreeSlotIsNeverOverTheBound) {
   const std::string home = Sticky(f, "x");
   for (size_t i = 0; i < 2; ++i) {
     auto* r = const_cast<Replica*>(f.at(i).replica);
-    r->load.slots_total = 8;
-    if (r->id == home) r->load.running = 7;
+    r->load.slots_total = 16;
+    if (r->id == home) r->load.running = 15;
   }
   EXPECT_EQ(Sticky(f, "x"), home);
 }

@@ -95,8 +95,11 @@ TEST_F(PrefixMatcherTest, AReplyThatBeliesThePresumptionTakesAwayAllThatIsAsOld)
   EXPECT_EQ(Held(Prompt(9000, 640))[0], 640u) << "younger";
   EXPECT_EQ(Held(Prompt(0, 640))[0], 640u) << "just computed";
   // Counts that agree to within a block, and replies without counts, change nothing.
+  matcher.Presume(0, Prompt(20000, 640));
+  matcher.Presume(0, Prompt(9000, 640));
   matcher.Settle(matcher.Presume(0, Prompt(9000, 640)), 639);
   matcher.Settle(matcher.Presume(0, Prompt(9000, 640)), std::nullopt);
+  EXPECT_EQ(Held(Prompt(20000, 640))[0], 640u) << "which is older";
   EXPECT_EQ(Held(Prompt(0, 640))[0], 640u);
 }
 
@@ -133,6 +136,11 @@ TEST_F(PrefixMatcherTest, WhatWasNeverComputedIsPresumedNoMore) {
       EXPECT_EQ(Held(Prompt(0, 1280)), (Tokens{640, 0}));
     }
   }
+  // A replica that came back has another holder's number, and its former one may be another's.
+  const auto presumed = matcher.Presume(1, Prompt(9000, 640));
+  std::swap(replicas.at(0).holder, replicas.at(1).holder);
+  matcher.TakeBack(1, Prompt(9000, 640), presumed);
+  EXPECT_EQ(Held(Prompt(9000, 640))[0], 640u);
 }
 
 TEST_F(PrefixMatcherTest, TheEnginesCapacityBoundsWhatIsPresumed) {
@@ -340,8 +348,8 @@ TEST_F(PrefixMatcherTest, WhatAPartialSourceRemovesIsPresumedNoLonger) {  // A1,
       windowed.group = 1;
       windowed.window_tokens = 2 * size;
       for (EngineKey& key : windowed.keys) key = EngineKey{uint64_t(key) + 1000};
-      with_events.Presume(0, prompt);
       with_events.Presume(0, other);
+      with_events.Presume(0, prompt);
       events.OnStored(1, std::nullopt, stored);
       if (window) {
         events.OnStored(1, std::nullopt, windowed);

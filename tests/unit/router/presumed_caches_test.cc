@@ -90,6 +90,11 @@ TEST_F(PresumedCachesTest, WhatWasNotComputedIsTakenBackButNothingElse) {
   caches.TakeBack(0, longer, before, when);
   EXPECT_EQ(Held(longer), 7u);
   EXPECT_EQ(Send(ChainOf(3, 5), 100).size(), 1u) << "and goes on";
+  BlockChain other = ChainOf(3, 5);
+  for (const BlockHash& hash : ChainOf(4, 5)) other.push_back(hash);
+  const auto again = Send(other, 100);
+  caches.TakeBack(0, other, again, caches.now(0));
+  EXPECT_EQ(Held(other), 5u) << "which was there before, though it was used for this one, too";
 }
 
 TEST_F(PresumedCachesTest, IsTheEnginesCacheWhenTheCapacityIsKnown) {

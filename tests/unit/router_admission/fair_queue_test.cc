@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -53,12 +54,14 @@ TEST(FairQueue, SmallRequestsTakeTurnsOneByOne) {
 }
 
 TEST(FairQueue, ALongRequestIsPassedByAsMuchAsItCosts) {
-  FairQueue queue;
-  const Ticket length = queue.Push(Of("long"), 40);
-  for (int i = 0; i < 1000; ++i) queue.Push(Of("small"), 1);
-  int before = 0;
-  while (queue.Pop(Anybody) != length) ++before;
-  EXPECT_NEAR(before, 40, 1);
+  for (const uint32_t cost : {40u, FairQueue::kMaxCost, 10 * FairQueue::kMaxCost}) {
+    FairQueue queue;
+    const Ticket length = queue.Push(Of("long"), cost);
+    for (int i = 0; i < 1000; ++i) queue.Push(Of("small"), 1);
+    uint32_t before = 0;
+    while (queue.Pop(Anybody) != length) ++before;
+    EXPECT_NEAR(before, std::min(cost, FairQueue::kMaxCost), 1);
+  }
 }
 
 TEST(FairQueue, SharesAreOfCostNotOfRequests) {
@@ -72,6 +75,29 @@ TEST(FairQueue, SharesAreOfCostNotOfRequests) {
     spent[tenant] += cost;
   }
   EXPECT_NEAR(spent['s'], spent['l'], 0.05 * spent['s'] + FairQueue::kMaxCost);
+}
+
+// However many shares there are, and whoever waited for what before.
+TEST(FairQueue, NoShareGathersMoreThanItsTurns) {
+  FairQueue queue;
+  std::map<Ticket, std::pair<std::string, uint32_t>> what;
+  const auto push = [&](const std::string& share, uint32_t cost) {
+    for (int i = 0; i < 3000; ++i) what[queue.Push(Of(share), cost)] = {share, cost};
+  };
+  const auto spent_by = [&](int pops) {
+    std::map<std::string, uint32_t> spent;
+    for (int i = 0; i < pops; ++i) {
+      const auto& [share, cost] = what[*queue.Pop(Anybody)];
+      spent[share] += cost;
+    }
+    return spent;
+  };
+  for (const char* share : {"a", "b", "c"}) push(share, 10);
+  for (const auto& [share, spent] : spent_by(600)) EXPECT_NEAR(spent, 2000, 10) << share;
+  push("small", 1);
+  push("also small", 1);
+  // Of 23 requests one of each large share and ten of each small one.
+  for (const auto& [share, spent] : spent_by(100 * 23)) EXPECT_NEAR(spent, 1000, 50) << share;
 }
 
 TEST(FairQueue, WhoMayNotGoIsPassedOver) {

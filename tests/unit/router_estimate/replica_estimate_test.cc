@@ -109,10 +109,30 @@ TEST(ReplicaEstimate, OfAReportedQueueOnlyOthersAreAdded) {
     return (estimate.BacklogMs(At(ms)) - ours) / typical;
   };
   const double of_one = others(1, 110);
-  EXPECT_GT(of_one, 0) << "ours are still on their way";
+  EXPECT_GT(of_one, 0.1) << "ours are still on their way";
+  EXPECT_LT(of_one, 0.5) << "it is news of the past";
   EXPECT_NEAR(others(3, 130), 0, 1e-9);
   EXPECT_NEAR(others(5, 130), 2 * of_one, 1e-9);
   EXPECT_NEAR(others(1, 130), 0, 1e-9);
+}
+
+// A whole reply takes as long as its answer, too.
+TEST(ReplicaEstimate, WholeRepliesDoNotPassForPrefills) {
+  ReplicaEstimate estimate;
+  double now = 0;
+  const auto reply = [&](double ms, bool whole) {
+    const auto flight = estimate.OnSent(10, At(now));
+    now += ms;
+    whole ? estimate.OnWholeReply(flight, At(now)) : estimate.OnFirstToken(flight, At(now));
+    estimate.OnReply(flight, {.prompt = 1000}, At(now));
+    estimate.OnEnd(flight);
+  };
+  for (int i = 0; i < 20; ++i) reply(5000, true);
+  EXPECT_NE(Described(estimate, now).prefill_basis, PrefillBasis::kEnough);
+  for (int i = 0; i < 20; ++i) reply(100, false);
+  EXPECT_EQ(Described(estimate, now).prefill_basis, PrefillBasis::kEnough);
+  for (int i = 0; i < 5; ++i) reply(5000, true);
+  EXPECT_NEAR(Described(estimate, now).prefill.PredictMs(1000, 0), 100, 5);
 }
 
 TEST(ReplicaEstimate, LoadsTeachTheRateAndItsTailAndNotThePrefill) {

@@ -356,6 +356,12 @@ TEST_F(EventFeedTest, AHostilePublisherMakesNoLayoutsWithoutEnd) {
     Tell(kSource, engine.Store(PromptOf(1, 8)));
   }
   EXPECT_GE(metrics_.unusable.value(), 900u);
+  const uint64_t before = metrics_.unusable.value();
+  for (uint32_t size = 5; size < 105; ++size) {
+    EngineModel engine({.block_size = size, .medium = "CPU", .group = 0});
+    Tell(kSource, engine.Store(PromptOf(1, 2 * size)));
+  }
+  EXPECT_GE(metrics_.unusable.value(), before + 90) << "sizes of slower tiers";
 }
 
 }  // namespace

@@ -126,6 +126,8 @@ TEST_F(EventPromises, WhatEnginesComputeAnywayIsNoContradiction) {
 
 // A reply about what was stored since says nothing of what is missing.
 TEST_F(EventPromises, AnEmptiedCacheIsFoundOutThoughItFillsAgain) {
+  Store(20);
+  Tell(engine_.Remove(PromptOf(20, 32)));  // it evicted once, long ago
   Store(9);
   for (int seed = 0; seed < 8; ++seed) Store(seed);
   for (int seed = 0; seed < 4; ++seed) {

@@ -136,6 +136,30 @@ TEST_F(EventStreamTest, WhatWaitsForAReplayIsBounded) {
   EXPECT_EQ(Asked(), static_cast<int64_t>(2 + options_.max_held)) << "what found no room is a gap";
 }
 
+TEST_F(EventStreamTest, WhatWaitsForAReplayIsBoundedInBytesToo) {
+  constexpr uint64_t kHeld = 10, kLive = 30;
+  options_.max_held_bytes = kHeld * PayloadOf(0).size();
+  EventStream stream(options_, sink_, metrics_);
+  const auto live = [&](uint64_t n) { stream.OnLive(n, AsBytes(PayloadOf(n)), now_); };
+  const auto replay = [&](uint64_t n) { stream.OnReplayed(n, AsBytes(PayloadOf(n)), now_); };
+  stream.OnConnected(now_);
+  stream.OnReplayEnd(now_);
+  live(0);
+  uint64_t next = 1;
+  for (int round = 0; round < 3; ++round) {
+    Heard();
+    for (uint64_t n = next + 1; n <= next + kLive; ++n) live(n);
+    replay(next);
+    EXPECT_EQ(Heard().size(), 1 + kHeld) << round;
+    live(next + kLive + 1);
+    ASSERT_TRUE(stream.replay());
+    EXPECT_EQ(stream.replay()->from, next + kHeld + 1) << "what found no room";
+    for (uint64_t n = next + kHeld + 1; n <= next + kLive; ++n) replay(n);
+    EXPECT_EQ(Heard().size(), kLive - kHeld + 1);
+    next += kLive + 2;
+  }
+}
+
 // A hostile publisher that repeats old batches for ever gets no more than its time.
 TEST_F(EventStreamTest, AReplayThatBringsNothingNewIsNotWaitedFor) {
   Follow(5);

@@ -91,6 +91,19 @@ TEST_F(EventTrust, NothingIsUnknownOfAnEmptyCacheOrAfterAWholeReplay) {
   EXPECT_EQ(State(), "whole");
 }
 
+TEST_F(EventTrust, OneRanksEmptyCacheSaysNothingOfAnothers) {
+  const std::vector<HolderId> holders{index_.AddHolder(HolderKind::kReplica),
+                                      index_.AddHolder(HolderKind::kReplica)};
+  feed_.AddSource(2, {.id = "r", .model = "m", .has_ranks = true, .holders = holders}, 0);
+  EngineModel ranks[] = {EngineModel({.block_size = kBlock, .rank = 0}),
+                         EngineModel({.block_size = kBlock, .rank = 1})};
+  for (EngineModel& rank : ranks) EventFeedFixture::Tell(2, rank.Store(PromptOf(1, 8)));
+  EventFeedFixture::Tell(2, ranks[0].Clear());
+  for (EngineModel& rank : ranks) EventFeedFixture::Tell(2, rank.Store(PromptOf(2, 8)));
+  EXPECT_FALSE(feed_.trusted(holders[0]));
+  EXPECT_FALSE(feed_.trusted(holders[1]));
+}
+
 // What a source never told does not come back with blocks that it has no longer.
 TEST_F(EventTrust, ASourceThatWasMissedStaysSo) {
   feed_.OnLost(kSource, UnavailableError("gap"));
@@ -125,6 +138,18 @@ TEST_F(EventTrust, WhatItsDeviceHasLostIsPresumedNoLonger) {
   TellRemoved(1, 4, 6);
   EventFeedFixture::Tell(kSource, engine_.Batch({engine_.ClearedEvent()}));
   EXPECT_EQ(left(), 10u) << "of what it is sent from now on it has said nothing";
+}
+
+// What was removed of one that may be there twice is there where the device goes on after it.
+TEST_F(EventTrust, OnlyTheDeviceTellsThatAnotherCopyIsThere) {
+  const EngineModel host({.block_size = kBlock, .medium = "CPU"});
+  for (int i = 0; i < 2; ++i) TellStored(1, 0, 6);
+  TellStored(1, 0, 6, host);
+  TellRemoved(1, 5, 6);
+  TellStored(1, 6, 7, host);
+  EXPECT_EQ(Device(1), 5 * kBlock) << "a slower tier has its own";
+  TellStored(1, 6, 7);
+  EXPECT_EQ(Device(1), 7 * kBlock) << "of a block that the index knows by the slower tier, too";
 }
 
 TEST_F(EventTrust, SlowerTiersOutliveTheDevicesBlocks) {
