@@ -1,7 +1,8 @@
 """What the store gains: our router before replicas that can load what any of them has computed, beside the same before replicas that can't.
 
 Real router, real time; the replicas (ember_bench_replica) have the costs of router_quality.py's and an agent each, which the router
-follows. A replica loads 40 tokens/ms, four times as fast as it computes, and every tenth load takes five times as long."""
+follows. A replica loads 40 tokens/ms, four times as fast as it computes. A third fleet has a store of which every tenth load takes five
+times as long: longer than to compute, and nobody knows which."""
 import collections
 import json
 import pathlib
@@ -16,9 +17,11 @@ from router_quality import EVENTS, SCENARIOS, Rival, Stand, say
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/release/bin/ember_bench_replica"
-REPLICA = ["--cap=1500", "--prefill-us=100", "--base-ms=2", "--itl-ms=8", "--chunk=16", "--slow-loads=0.1"]
-WITH, WITHOUT = "with the store", "without the store"
-LOAD_TOKENS_PER_MS = {WITH: 40, WITHOUT: 0}
+REPLICA = ["--cap=1500", "--prefill-us=100", "--base-ms=2", "--itl-ms=8", "--chunk=16"]
+WITHOUT = "without the store"
+# fleet: how its replicas load
+LOADS = {"with the store": ["--load=40"], "with the store, every tenth load slow": ["--load=40", "--slow-loads=0.1"], WITHOUT: ["--load=0"]}
+SUFFIX = dict(zip(LOADS, ("", "_slow_loads")))  # of the metrics' names
 KINDS = ("hot", "restart", "scale")
 # field of a run: (name, unit)
 FIELDS = {"ttft99": ("p99", "ms to the first token"), "ttft50": ("p50", "ms to the first token"), "hit": ("hit", "share of prompt tokens")}
@@ -38,7 +41,7 @@ def _join(port, replica):
 def _replicas(side):
     def command(ports):
         return [PROGRAM, "--ports", ",".join(map(str, ports)), "--grpc-ports", ",".join(str(p + EVENTS) for p in ports), *REPLICA,
-                f"--load={LOAD_TOKENS_PER_MS[side]}"]
+                *LOADS[side]]
     return command
 
 
@@ -67,14 +70,15 @@ class Bench:
                 self._run_side_by_side(kind, seed)
         for kind in self._kinds:
             for field, (name, unit) in FIELDS.items():
-                yield figures.line(f"store_gain_{name}_{kind}", f"{unit}, the store on", self._values[kind, field, WITH],
-                                   self._values[kind, field, WITHOUT], WITHOUT)
+                for side, suffix in SUFFIX.items():
+                    yield figures.line(f"store_gain_{name}_{kind}{suffix}", f"{unit}, {side}", self._values[kind, field, side],
+                                       self._values[kind, field, WITHOUT], WITHOUT)
 
     def _run_side_by_side(self, kind, seed):
         scenario, stands = SCENARIOS[kind], {}
         with tempfile.TemporaryDirectory(prefix="ember-bench-") as folder:
             try:
-                for side in (WITH, WITHOUT):
+                for side in LOADS:
                     own = pathlib.Path(folder) / side
                     own.mkdir()
                     stands[side] = Stand(Rival(_router, _join), scenario, _replicas(side), own)
