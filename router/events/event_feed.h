@@ -86,6 +86,10 @@ class EventFeed final : public EventListener {
   // the holder has told of none yet, or the prompt has no tokens.
   std::vector<const BlockChain*> ChainsOf(HolderId holder, const TokenizedPrompt& prompt);
 
+  // Whether other prompts are known to go on in their own ways after the first `tokens` of this
+  // one, which the holder has.
+  bool Branches(HolderId holder, const TokenizedPrompt& prompt, uint64_t tokens);
+
   // What the holder's events are, for people: "none" (it has no source), "unreachable", "silent"
   // (connected, and has told nothing yet), "partial" (true, but not all that it holds) or "whole".
   std::string_view StateOf(HolderId holder) const;

@@ -136,6 +136,17 @@ std::string_view EventFeed::StateOf(HolderId holder) const {
   return trusted(holder) ? "whole" : "partial";
 }
 
+bool EventFeed::Branches(HolderId holder, const TokenizedPrompt& prompt, uint64_t tokens) {
+  const auto it = holders_.find(holder);
+  if (it == holders_.end() || !prompt.has_tokens()) return false;
+  const std::string& model = sources_.at(it->second.source).replica.model;
+  return std::ranges::any_of(it->second.layout.groups, [&](const auto& g) {
+    const BlockChain& chain = ChainIn(model, prompt, g.first, g.second.block_size);
+    const size_t blocks = std::min<size_t>(tokens / g.second.block_size, chain.size());
+    return blocks > 0 && index_.GoesOn(chain[blocks - 1]);
+  });
+}
+
 bool EventFeed::trusted(HolderId holder) const {
   const auto it = holders_.find(holder);
   return it != holders_.end() && !it->second.layout.groups.empty() && !Unreadable(it->second) &&

@@ -58,6 +58,7 @@ class HeldBlocks {
 
   // The block before it in its chain; 0: none is known.
   uint32_t ParentOf(uint32_t node) const { return nodes_.Parent(node); }
+  bool HasChild(uint32_t node) const { return nodes_[node].children > 0; }
 
   LifeId BeginLife(HolderId holder, HolderKind kind);
   void EndLife(LifeId life);

@@ -130,6 +130,11 @@ void PrefixIndex::Remove(HolderId holder, HolderTier tier, std::span<const Engin
   }
 }
 
+bool PrefixIndex::GoesOn(const BlockHash& block) const {
+  const uint32_t node = blocks_.Find(block, 0);
+  return node != 0 && blocks_.HasChild(node);
+}
+
 std::optional<BlockHash> PrefixIndex::HashOf(HolderId holder, EngineKey key) const {
   const Holder* h = Find(holder);
   if (h == nullptr || h->life == HolderLives::kNoLife) return std::nullopt;

@@ -63,6 +63,9 @@ class PrefixIndex {
   std::vector<BlockHash> MissingBefore(HolderId holder, HolderTier tier, EngineKey key,
                                        size_t* steps) const;
 
+  // Whether a chain is known that goes on after that block.
+  bool GoesOn(const BlockHash& block) const;
+
   // ---- Stores' feeds. A store node holds segments, named by the hash of their last block.
   void StoreBlock(HolderId holder, HolderTier tier, const BlockHash& hash);
   void RemoveBlock(HolderId holder, HolderTier tier, const BlockHash& hash);

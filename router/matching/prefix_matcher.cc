@@ -69,6 +69,18 @@ uint64_t PrefixMatcher::HeldTokens(const ReplicaSet::Member& member) const {
   return static_cast<uint64_t>(static_cast<double>(index_.blocks_held(member.holder)) * per_block);
 }
 
+bool PrefixMatcher::Branches(const ReplicaSet::Member& member, const TokenizedPrompt& prompt,
+                             uint64_t tokens) const {
+  if (events_ != nullptr && events_->Branches(member.holder, prompt, tokens)) return true;
+  // Of our own names the index knows no order.
+  if (NamingOf(member, prompt) != Naming::kAgent) return false;
+  std::optional<KeySpace> ours;
+  const std::vector<BlockHash>& chain = ChainFor(member, prompt, &ours);
+  const size_t blocks =
+      std::min<size_t>(tokens / member.agent_space->tokens_per_block, chain.size());
+  return blocks > 0 && index_.GoesOn(chain[blocks - 1]);
+}
+
 void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
                           std::vector<Candidate>* candidates, PolicyInput* input) {
   input->tokens_known = true;
@@ -135,14 +147,21 @@ void PrefixMatcher::Match(const TokenizedPrompt& prompt, Scope scope,
       if (chain_of[i] == space.chain) candidates->at(i).match.store_tokens = stored;
     }
   }
-  if (events_ == nullptr || !scope.replicas) return;
-  for (const GroupMatch& held : events_->Match(prompt, candidate_holders)) {
-    Candidate* c = by_holder[held.holder];
-    if (c == nullptr) continue;
-    c->match.device_tokens =
-        std::max(c->match.device_tokens, TokensOf(held.device_tokens, 1, prompt));
-    c->match.any_tier_tokens =
-        std::max(c->match.any_tier_tokens, TokensOf(held.any_tier_tokens, 1, prompt));
+  if (events_ != nullptr && scope.replicas) {
+    for (const GroupMatch& held : events_->Match(prompt, candidate_holders)) {
+      Candidate* c = by_holder[held.holder];
+      if (c == nullptr) continue;
+      c->match.device_tokens =
+          std::max(c->match.device_tokens, TokensOf(held.device_tokens, 1, prompt));
+      c->match.any_tier_tokens =
+          std::max(c->match.any_tier_tokens, TokensOf(held.any_tier_tokens, 1, prompt));
+    }
+  }
+  const auto best = std::ranges::max_element(
+      *candidates, {}, [](const Candidate& c) { return c.match.device_tokens; });
+  const uint64_t longest = best->match.device_tokens;
+  if (longest > 0 && Branches(replicas_.at(best->number), prompt, longest)) {
+    input->branch_tokens = longest;
   }
 }
 

@@ -71,6 +71,10 @@ class PrefixMatcher {
   enum class Naming : uint8_t { kAgent, kEvents, kOurs };
   Naming NamingOf(const ReplicaSet::Member& member, const TokenizedPrompt& prompt) const;
   uint64_t HeldTokens(const ReplicaSet::Member& member) const;
+  // Whether others are known to go on in their own ways after the prompt's first `tokens`, which
+  // the replica holds.
+  bool Branches(const ReplicaSet::Member& member, const TokenizedPrompt& prompt,
+                uint64_t tokens) const;
   KeySpace OurSpace(const TokenizedPrompt& prompt) const;
   // `ours`: OurSpace of the prompt, once it was needed.
   const std::vector<BlockHash>& ChainFor(const ReplicaSet::Member& member,

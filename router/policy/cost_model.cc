@@ -51,6 +51,14 @@ double WaitForRoomMs(const Candidate& candidate, uint64_t fresh_tokens) {
   return service / static_cast<double>(std::max<uint64_t>(1, RequestsAt(r)));
 }
 
+// Of the cache: neither held nor used by running requests.
+double FreeShare(const Replica& r) {
+  if (r.cache.capacity_tokens == 0) return 0;
+  const double held =
+      static_cast<double>(r.cache.held_tokens) / static_cast<double>(r.cache.capacity_tokens);
+  return std::max(0.0, 1 - r.load.kv_usage - held);
+}
+
 double RiskOfEviction(const Replica& r, double wait_ms) {
   if (r.cache.capacity_tokens == 0) return 0;
   return std::min(kMaxRisk, r.cache.churn_tokens_per_ms * wait_ms /
@@ -74,6 +82,7 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
   for (const Candidate& c : input.candidates) {
     matches.push_back(c.match.device_tokens);
     mean_churn_ += c.replica->cache.churn_tokens_per_ms;
+    mean_free_ += FreeShare(*c.replica);
     requests_per_ms += c.replica->requests_per_ms;
     wait_ms += QueueMs(c) + c.replica->typical_prefill_ms;
     best_basis_ = std::max(best_basis_, c.replica->prefill_basis);
@@ -86,6 +95,7 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
   }
   const auto n = static_cast<double>(input.candidates.size());
   mean_churn_ /= n;
+  mean_free_ /= n;
   behind_ = kDelayedByOne * requests_per_ms / n * (wait_ms / n);
   std::sort(matches.begin(), matches.end(), std::greater<>());
   longest_tokens_ = matches.front();
@@ -191,9 +201,16 @@ void CostModel::AddDisplacement(const Replica& r, const PrefillModel& prefill,
     const auto abandoned = static_cast<double>(longest_tokens_ - std::min(kept, longest_tokens_));
     cost->displacement_ms = (evicted * chance + abandoned) * cache.reuse * worth;
   }
-  // What several hold is asked for by many: it will be asked for here.
-  const auto shared = static_cast<double>(shared_tokens_ - std::min(local, shared_tokens_));
   if (cost->queue_ms > 0) return;
+  const auto beyond = [&](uint64_t tokens) {
+    return static_cast<double>(tokens - std::min(local, tokens));
+  };
+  // What several hold is asked for by many: it will be asked for here. What one alone holds, where
+  // others go on after it, is as well; a copy of it is only of use where there is more room than
+  // elsewhere, for else each replica would soon have all.
+  const double shared =
+      std::max(beyond(shared_tokens_), beyond(std::min(longest_tokens_, input_.branch_tokens)) *
+                                           std::max(0.0, FreeShare(r) - mean_free_));
   cost->exploration_ms = kWarmingWorth * std::min(shared, fresh - evicted) * worth;
 }
 

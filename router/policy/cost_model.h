@@ -39,6 +39,7 @@ class CostModel {
   std::optional<PrefillModel> typical_;  // of the candidates of that basis, unless it is none
   uint32_t beyond_tokens_ = 0;           // the median of the same
   double mean_churn_ = 0;
+  double mean_free_ = 0;         // share of a cache
   double behind_ = 0;            // requests that will wait for what is computed now
   uint64_t longest_tokens_ = 0;  // of the candidates' matches
   uint64_t shared_tokens_ = 0;   // that at least two candidates hold

@@ -27,8 +27,10 @@ struct PolicyInput {
   bool tokens_known = false;              // prompt_tokens, store_tokens and matches mean something
   uint64_t prompt_tokens = 0;
   uint64_t store_tokens = 0;  // unbroken from the start, presumed to be in the store
-  uint64_t draw = 0;          // uniform random bits, fresh for each request
-  uint64_t turn = 0;          // number of decisions of this policy so far
+  // The longest match on a device, if other prompts go on after it in their own ways; else 0.
+  uint64_t branch_tokens = 0;
+  uint64_t draw = 0;  // uniform random bits, fresh for each request
+  uint64_t turn = 0;  // number of decisions of this policy so far
 };
 
 class Policy {

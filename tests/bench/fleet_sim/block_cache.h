@@ -15,6 +15,7 @@ class BlockCache {
 
   // Blocks held unbroken from the start of the chain.
   size_t Match(std::span<const uint64_t> chain) const;
+  bool Holds(uint64_t block) const { return entries_.contains(block); }
   void Insert(std::span<const uint64_t> chain);
   void Clear();
   size_t size() const { return entries_.size(); }

@@ -1,8 +1,11 @@
 #include "tests/bench/fleet_sim/simulation.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "proto/base/random.h"
 #include "router/estimate/replica_estimate.h"
@@ -98,6 +101,21 @@ class Run {
     Later(now_ + shape_.report_ms, [this] { Report(); });
   }
 
+  // As the index knows it: the longest match, if a replica holds what another prompt went on with.
+  uint64_t BranchTokens(const Prompt& prompt) {
+    uint64_t longest = 0;
+    for (size_t i = 0; i < replicas_.size(); ++i) {
+      if (usable_[i]) longest = std::max(longest, replicas_[i].MatchTokens(prompt));
+    }
+    const uint64_t blocks = longest / work_.tokens_per_block;
+    if (blocks == 0) return 0;
+    const bool branches = std::ranges::any_of(next_[prompt.blocks[blocks - 1]], [&](uint64_t next) {
+      return std::ranges::any_of(replicas_,
+                                 [&](const SimReplica& r) { return r.cache().Holds(next); });
+    });
+    return branches ? longest : 0;
+  }
+
   void Send(const Session& session, size_t turn) {
     if (turn == session.turns.size() || (work_.end_ms > 0 && now_ > work_.end_ms)) {
       --sessions_left_;
@@ -125,8 +143,12 @@ class Run {
         .tokens_known = true,
         .prompt_tokens = prompt.tokens,
         .store_tokens = std::min(stored * work_.tokens_per_block, prompt.tokens),
+        .branch_tokens = BranchTokens(prompt),
         .draw = random_.Next(),
         .turn = turns_++};
+    for (size_t i = 1; i < prompt.after.size(); ++i) {
+      next_[prompt.after[i - 1]].insert(prompt.after[i]);
+    }
     const RoutingDecision decision = policy_.Decide(input);
     const CandidateCost* cost =
         decision.candidates.empty() ? nullptr : &decision.candidates[decision.candidate];
@@ -198,6 +220,7 @@ class Run {
   std::vector<size_t> running_, waiting_;
   std::vector<bool> usable_;
   StoredBlocks store_;
+  std::unordered_map<uint64_t, std::unordered_set<uint64_t>> next_;  // of each block that was seen
   double now_ = 0, reported_ms_ = 0;
   uint64_t next_event_ = 0;
   uint64_t turns_ = 0;

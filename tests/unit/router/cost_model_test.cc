@@ -128,13 +128,33 @@ TEST(CostModel, AnIdleEmptyReplicaIsWarmedWithWhatOthersShare) {
   EXPECT_DOUBLE_EQ(CostAt(f, 2, input).exploration_ms, 512 * 5);
   EXPECT_DOUBLE_EQ(CostAt(f, 2, input).total_ms, CostAt(f, 0, input).total_ms);
   EXPECT_EQ(CostAt(f, 2, input).ttft_ms, 5000);
-  // Not with what a single one holds: that is one conversation, and at home there.
+  // Not with what a single one holds, of which no others are known: that is one conversation, and
+  // at home there.
   f.at(1).match.device_tokens = 0;
   EXPECT_EQ(CostAt(f, 2, input).exploration_ms, 0);
   // Nor while it is busy.
   f.at(1).match.device_tokens = 512;
   const_cast<Replica*>(f.at(2).replica)->backlog_ms = 1;
   EXPECT_EQ(CostAt(f, 2, input).exploration_ms, 0);
+}
+
+TEST(CostModel, AReplicaEmptierThanOthersIsWarmedWithWhatBranchesInAnyOfThem) {
+  PolicyFixture f;
+  for (const char* id : {"warm1", "warm2", "warm3", "back"}) {
+    f.Add(id).cache = {.capacity_tokens = 10000, .held_tokens = 10000};
+  }
+  auto* back = const_cast<Replica*>(f.at(3).replica);
+  back->cache.held_tokens = 0;
+  f.at(0).match.device_tokens = 512;
+  PolicyInput input = f.Prompt(1000);
+  EXPECT_EQ(CostAt(f, 3, input).exploration_ms, 0);
+  input.branch_tokens = 512;
+  EXPECT_DOUBLE_EQ(CostAt(f, 3, input).exploration_ms, 0.75 * 512 * 5) << "free: 1, on average 1/4";
+  back->cache.held_tokens = 6000;
+  EXPECT_DOUBLE_EQ(CostAt(f, 3, input).exploration_ms, 0.3 * 512 * 5);
+  // A fleet that is empty together does not copy everything everywhere.
+  for (size_t i = 0; i < 4; ++i) const_cast<Replica*>(f.at(i).replica)->cache.held_tokens = 0;
+  EXPECT_EQ(CostAt(f, 3, input).exploration_ms, 0);
 }
 
 TEST(CostModel, AReplicaOfUnknownSpeedIsTakenForATypicalOneAndTriedUntilItIsKnown) {

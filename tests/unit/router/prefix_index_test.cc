@@ -53,6 +53,19 @@ TEST(PrefixIndex, OnlyAnUnbrokenPrefixFromTheStartCounts) {  // A19
   EXPECT_EQ(index.Lookup(abc).Of(4).device_blocks, 3u);
 }
 
+TEST(PrefixIndex, AChainGoesOnWhereAnybodyHoldsWhatFollows) {
+  PrefixIndex index(kRoomyIndex);
+  AddReplicas(index, 5);
+  const BlockChain abcd = Chain("abcd");
+  index.Reset(1, {{0, abcd}});
+  EXPECT_TRUE(index.GoesOn(abcd[1]));
+  EXPECT_FALSE(index.GoesOn(abcd[3]));
+  EXPECT_FALSE(index.GoesOn(Chain("x")[0])) << "unknown";
+  index.SetHeld(1, {0, Chain("ab")});
+  index.ForgetStored(abcd, 2);
+  EXPECT_FALSE(index.GoesOn(abcd[1])) << "what followed is gone";
+}
+
 TEST(PrefixIndex, ASlotsNewContentReplacesTheOldButNotWhatAnotherSlotShares) {
   PrefixIndex index(kRoomyIndex);
   AddReplicas(index, 5);
