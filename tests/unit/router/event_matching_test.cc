@@ -124,8 +124,8 @@ TEST_F(PrefixMatcherTest, WhatAPartialSourceRemovesIsPresumedNoLonger) {  // A1,
       windowed.group = 1;
       windowed.window_tokens = 2 * size;
       for (EngineKey& key : windowed.keys) key = EngineKey{uint64_t(key) + 1000};
-      with_events.Presume(0, prompt);
       with_events.Presume(0, other);
+      with_events.Presume(0, prompt);
       events.OnStored(1, std::nullopt, stored);
       if (window) {
         events.OnStored(1, std::nullopt, windowed);

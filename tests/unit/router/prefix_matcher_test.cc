@@ -194,6 +194,5 @@ TEST_F(PrefixMatcherTest, WhatIsForgottenIsPresumedAnew) {  // A7
   EXPECT_EQ(Held(Prompt(0, 640))[0], 640u);
 }
 
-
 }  // namespace
 }  // namespace ember::router
