@@ -72,6 +72,33 @@ TEST(Template, RendersEachApiAsVllmDoes) {  // D33
   }
 }
 
+// Exact, or not at all: Python's integers have any size, and it reads what is no JSON.
+TEST(Template, WhatOnlyPythonReadsIsNotRendered) {  // D33
+  const auto model = ModelFolder(KindNamed("gpt4")).Load(false);
+  const auto render = [&](const std::string& arguments, const std::string& maximum) {
+    const ordered_json call = {
+        {"id", "c"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", arguments}}}};
+    const std::string tool =
+        R"({"type":"function","function":{"name":"f","parameters":{"maximum":)" + maximum + "}}}";
+    const std::string body =
+        R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[)" +
+        call.dump() + R"(]},{"role":"tool","tool_call_id":"c","content":"b"}],"tools":[)" + tool +
+        "]}";
+    PromptOutline outline;
+    EXPECT_EQ(PromptOutline::Of(PromptApi::kChat, body, 0, &outline), PromptReason::kNone);
+    ModelTokenizer::Rendered rendered;
+    return std::string(
+        PromptReasonName(model->Render(PromptApi::kChat, outline.request, &rendered)));
+  };
+  EXPECT_EQ(render(R"({"n":18446744073709551615})", "-1"), "none");
+  EXPECT_EQ(render(R"({"n":18446744073709551615)", "1e300"), "none") << "an object for nobody";
+  for (const char* other : {R"({"n":18446744073709551616})", R"({"n":NaN})", R"({"n":1e400})"}) {
+    EXPECT_EQ(render(other, "1"), "unsupported") << other;
+  }
+  EXPECT_EQ(render("{}", "123456789012345678901234567890"), "unsupported");
+  EXPECT_EQ(render("{}", "NaN"), "invalid");
+}
+
 TEST(Template, ShortcutsAreThoseThatThisModelAllows) {
   const auto model = [](const char* name) { return ModelFolder(KindNamed(name)).Load(false); };
   EXPECT_EQ(ProvenSlotRoles(*model("gpt2")), kAllRoles);

@@ -192,8 +192,11 @@ pub unsafe extern "C" fn ember_tokens_render(
     cut: *mut u32,
 ) -> u32 {
     let made = guarded(Err(Reason::Panic), || {
-        let request = text_of(request, request_length).ok_or(Reason::Invalid)?;
-        let request = serde_json::from_str(request).map_err(|_| Reason::Invalid)?;
+        let json = text_of(request, request_length).ok_or(Reason::Invalid)?;
+        let request = serde_json::from_str(json).map_err(|_| Reason::Invalid)?;
+        if pyjson::has_large_integers(json) {
+            return Err(Reason::Unsupported);
+        }
         let template = (*model).template.as_ref().ok_or(Reason::NoTemplate)?;
         let api = match api {
             0 => Api::Chat,

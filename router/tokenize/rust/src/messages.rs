@@ -4,7 +4,7 @@
 use serde_json::{json, Map, Value};
 
 use crate::members::{take, take_array, take_string, Members};
-use crate::{responses, Reason};
+use crate::{pyjson, responses, Reason};
 
 /// Stands where a part begins that is no text. The prompt is known up to the first of them.
 pub const MEDIA: &str = "\u{10FFFD}media\u{10FFFD}";
@@ -187,8 +187,8 @@ fn tool_calls(calls: Value) -> Result<Vec<Value>, Reason> {
         let function = call.get_mut("function").and_then(Value::as_object_mut).ok_or(Reason::Invalid)?;
         let arguments = match take(function, "arguments") {
             object @ Value::Object(_) => object,
-            Value::String(text) => match serde_json::from_str(&text) {
-                Ok(object @ Value::Object(_)) => object,
+            Value::String(text) => match pyjson::loads(&text)? {
+                Some(object @ Value::Object(_)) => object,
                 _ => json!({}),
             },
             _ => json!({}),

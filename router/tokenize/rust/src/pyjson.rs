@@ -1,6 +1,54 @@
-//! Values as Python's `json.dumps` and `str` write them, which is what templates put into prompts.
+//! Values as Python's `json.loads` reads, and `json.dumps` and `str` write them, which is what templates put into prompts.
 
 use serde_json::Value;
+
+use crate::Reason;
+
+/// Nothing: it is no JSON. Unsupported: Python makes a value of it that we have not.
+pub fn loads(text: &str) -> Result<Option<Value>, Reason> {
+    match serde_json::from_str(text) {
+        Ok(_) if has_large_integers(text) => Err(Reason::Unsupported),
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.is_eof() => Ok(None),
+        // Python reads NaN, Infinity, 1e999, halves of surrogate pairs and nesting of any depth.
+        Err(e) => {
+            let why = e.to_string();
+            let limits = why.starts_with("number out of range") || why.starts_with("recursion limit");
+            let known = !limits && !["NaN", "Infinity", "\\u"].iter().any(|s| text.contains(s));
+            known.then_some(None).ok_or(Reason::Unsupported)
+        }
+    }
+}
+
+/// Whether JSON has integers that would be floats here, and be written as such: those beyond 64 bits, and -0.
+pub fn has_large_integers(json: &str) -> bool {
+    let mut rest = json.as_bytes();
+    while let Some(&first) = rest.first() {
+        let length = match first {
+            b'"' => {
+                let mut end = 1;
+                while end < rest.len() && rest[end] != b'"' {
+                    end += if rest[end] == b'\\' { 2 } else { 1 };
+                }
+                end + 1
+            }
+            b'-' | b'0'..=b'9' => {
+                let of_number = |c: &u8| c.is_ascii_digit() || b"+-.eE".contains(c);
+                let number = &rest[..rest.iter().position(|c| !of_number(c)).unwrap_or(rest.len())];
+                let is_integer = !number.iter().any(|c| b".eE".contains(c));
+                let text = std::str::from_utf8(number).unwrap_or_default();
+                let is_ours = text != "-0" && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok());
+                if is_integer && !is_ours {
+                    return true;
+                }
+                number.len()
+            }
+            _ => 1,
+        };
+        rest = &rest[length.min(rest.len())..];
+    }
+    false
+}
 
 pub struct Style<'a> {
     pub indent: Option<usize>,
@@ -124,6 +172,38 @@ pub fn float_repr(f: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_what_python_reads_or_says_so() {
+        for same in [
+            "{}", "[1,-1,9223372036854775807,-9223372036854775808,18446744073709551615]", "[0,-0.0,1e30,-1E+5,0.30000000000000004]",
+            r#"{"123456789012345678901234567890":"\"-0, NaN 98765432109876543210987"}"#,
+        ] {
+            assert!(matches!(loads(same), Ok(Some(_))), "{same}");
+        }
+        for broken in ["", "{", r#"{"a":"b"#, "{'a':1}", "[01]", "[1.]", "{\"a\":1}x", "[tru]", r#"["\x"]"#, "{\"a\":"] {
+            assert!(matches!(loads(broken), Ok(None)), "{broken}");
+        }
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for other in [
+            "123456789012345678901234567890", "[-9223372036854775809]", r#"{"a\\":18446744073709551616}"#, "[-0]", "[1, -0]", "[NaN]",
+            "{\"a\":-Infinity}", "1e999", r#"["\ud83d"]"#, deep.as_str(),
+        ] {
+            assert!(matches!(loads(other), Err(Reason::Unsupported)), "{other}");
+        }
+    }
+
+    /// Python's shortest digits are 17 now and then, more than a quick conversion keeps.
+    #[test]
+    fn keeps_all_digits() {
+        let mut bits: u64 = 1;
+        for _ in 0..20_000 {
+            bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let number = (bits >> 11) as f64 / (1u64 << 53) as f64 * 360.0;
+            let text = float_repr(number);
+            assert_eq!(dumps(&loads(&text).unwrap().unwrap(), &Style::default()), text);
+        }
+    }
 
     #[test]
     fn writes_what_python_writes() {
