@@ -175,6 +175,7 @@ void EventFeed::TakeBackCopies(HolderId holder, EngineKey key) {
   // Up the chain: by the keys of what the index has not, then by the names of what it has.
   std::vector<RepeatedBlocks::Block> there;
   std::optional<EngineKey> next = key;
+  size_t steps = 0;
   while (next && !index_.HashOf(holder, *next) && there.size() < RepeatedBlocks::kMost) {
     const std::optional<RepeatedBlocks::Block> block = repeated.Removed(*next);
     if (!block) break;
@@ -183,12 +184,11 @@ void EventFeed::TakeBackCopies(HolderId holder, EngineKey key) {
   }
   if (next) {
     if (const auto block = repeated.Removed(*next)) there.push_back(*block);  // in slower tiers
-    size_t steps = 0;
     for (const BlockHash& name : index_.MissingBefore(holder, HolderTier::kDevice, *next, &steps)) {
       if (const auto block = repeated.Removed(name)) there.push_back(*block);
     }
-    further_work_ += steps / kLooksPerBlock;
   }
+  further_work_ += there.size() + steps / kLooksPerBlock;
   for (size_t i = there.size(); i-- > 0;) {
     const RepeatedBlocks::Block& block = there[i];
     index_.Store(holder, HolderTier::kDevice, block.parent, {&block.key, 1}, {&block.name, 1});

@@ -179,6 +179,12 @@ TEST_F(EventCopies, AChainIsFollowedOnceAfterEachRemovalAndThatCountsAsWork) {
   };
   EXPECT_EQ(store(0, kBlocks), 0u);
   EXPECT_EQ(store(0, kBlocks), 0u) << "nothing was removed";
+  // Another chain's copies, of which nothing more is heard.
+  const std::vector<uint64_t> other = engine.HashesOf(PromptOf(2, kCopyBlock));
+  for (int i = 0; i < 2; ++i) {
+    Tell(kSource, engine.Batch({engine.StoredEvent(other, {}, PromptOf(2, kCopyBlock))}));
+  }
+  Tell(kSource, engine.Batch({engine.RemovedEvent(other)}));
   for (size_t i = 0; i < 2; ++i) {
     Tell(kSource, engine.Batch({engine.RemovedEvent({hashes[10 + i]})}));
     const size_t end = kBlocks + 2 * i;
