@@ -22,11 +22,11 @@ def store_gain():
     for scenario in ("hot", "restart", "scale"):
         arguments = ["--scenario", scenario, "--policy", "cache_aware", "--seed", *SEEDS]
         without, = simulate(*arguments)
-        with_store, = simulate(*arguments, "--store", str(STORE_TOKENS_PER_MS), "--slow-loads", "0.1")
-        for name, unit, field in (("p99", "ms to the first token", "ttft_p99"), ("hit", "share of prompt tokens", "hit")):
-            figure = figures.line(f"simulated_store_gain_{name}_{scenario}", unit + ", the store on", [with_store[field]],
-                                  [without[field]], "without the store")
-            yield figure
+        for suffix, share in (("", "0"), ("_slow_loads", "0.1")):
+            with_store, = simulate(*arguments, "--store", str(STORE_TOKENS_PER_MS), "--slow-loads", share)
+            for name, unit, field in (("p99", "ms to the first token", "ttft_p99"), ("hit", "share of prompt tokens", "hit")):
+                yield figures.line(f"simulated_store_gain_{name}_{scenario}{suffix}", unit + ", the store on", [with_store[field]],
+                                   [without[field]], "without the store")
 
 
 def trace_rank(trace):

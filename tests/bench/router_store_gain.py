@@ -24,7 +24,7 @@ LOADS = {"with the store": ["--load=40"], "with the store, every tenth load slow
 SUFFIX = dict(zip(LOADS, ("", "_slow_loads")))  # of the metrics' names
 KINDS = ("hot", "restart", "scale")
 # field of a run: (name, unit)
-FIELDS = {"ttft99": ("p99", "ms to the first token"), "ttft50": ("p50", "ms to the first token"), "hit": ("hit", "share of prompt tokens")}
+FIELDS = {f"ttft{q}": (f"p{q}", "ms to the first token") for q in (99, 95, 50)} | {"hit": ("hit", "share of prompt tokens")}
 
 
 def _router(port, ports, _folder):
