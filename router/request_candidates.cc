@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "router/router.h"
+#include "router/telemetry/tenant_digest.h"
 #include "router/tokenize/local_tokenizer.h"
 #include "router/tokenize/request_model.h"
 
@@ -27,6 +28,13 @@ std::string ModelOf(const http::Request& request) {
   if (request.body.empty()) return "";
   std::string model = ModelOfForm(request.headers.Get("content-type"), request.body);
   return model.empty() ? ModelOfJson(request.body) : model;
+}
+
+// Who asks, as replicas tell clients apart.
+std::string_view ClientOf(const http::Request& request) {
+  const std::string_view credential = CredentialOf(request.headers);
+  return credential.empty() ? std::string_view(request.peer).substr(0, request.peer.rfind(':'))
+                            : credential;
 }
 
 std::string NamesOf(const ModelDirectory& models) {
@@ -72,6 +80,7 @@ std::optional<OpenAiError> Router::FindModel(const http::Request& request, Routi
                                                                  : ModelOf(request);
   }
   const std::string& model = *routing->model;
+  routing->kind = Refusals::Kind::Of(ClientOf(request), request.path, model);
   const std::string& shown = routing->record.model = model.substr(0, kMaxNameShown);
   const std::string& pin = routing->options.pin;
   if (!pin.empty()) {
@@ -159,7 +168,7 @@ std::vector<Candidate> Router::Candidates(const Routing& routing) const {
   }
   // Who refuses what others take looks idle.
   const auto avoided = [&](const Candidate& c) {
-    return parts_.replicas->at(c.number).endpoint->refusals.avoided(now);
+    return parts_.replicas->at(c.number).endpoint->refusals.avoided(routing.kind, now);
   };
   if (!std::ranges::all_of(candidates, avoided)) std::erase_if(candidates, avoided);
   return candidates;

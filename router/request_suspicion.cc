@@ -55,7 +55,8 @@ void Router::Judge(const http::Request& request, Routing* routing, const Attempt
     parts_.replicas->DoubtModel(routing->chosen, *routing->model);
   }
   if (result.retry_reason == "status_429" || result.retry_reason == "refused") {
-    routing->refused_by = parts_.replicas->at(routing->chosen).endpoint;
+    routing->refused.push_back(
+        {.by = parts_.replicas->at(routing->chosen).endpoint, .status = result.relay.status});
   }
   if (!result.verdict) return;
   const TimePoint now = SteadyClock().Now();

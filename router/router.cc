@@ -245,7 +245,8 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
                                     std::min(record.prompt_tokens, record.predicted_tokens),
                   .several = routing->prompt != nullptr && routing->prompt->several,
                   .fresh = routing->breaks + 1 >= routing->may_break,
-                  .refused_by = routing->refused_by};
+                  .kind = routing->kind,
+                  .refused = routing->refused};
   if (record.trace.active) record.attempts.back().span = parts_.random->Next();
   // The member, and its number, last as long as the flight.
   ReplicaSet::Flight flight = parts_.replicas->Start(

@@ -81,8 +81,9 @@ class Router {
     int breaks = 0;                  // replicas that broke off after they had the request
     int may_break = 2;               // before it is given up
     int retry_after_s = 0;           // when a refusal of ours may be over; 0: see the queue
-    std::shared_ptr<Endpoint> refused_by{};  // though others might take it; null: nobody
-    std::string failure;                     // of the replica that failed last, for logs
+    Refusals::Kind kind;             // known once its model is
+    std::vector<Refused> refused;    // attempts, in order
+    std::string failure;             // of the replica that failed last, for logs
     RequestRecord record;
   };
 

@@ -4,6 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -43,21 +44,23 @@ std::optional<uint64_t> ReadCount(std::string_view text) {
 }
 
 // Another replica may take what this one refuses so: it is full or going, or has another key, or
-// knows other models.
+// knows other models. Of the latter one other is asked: what two say is the client's doing.
 bool MayBeTakenElsewhere(int status, const Attempt& attempt) {
   if (!attempt.may_retry) return false;
   if (status == 503 || status == 429) return true;
   return (status == 401 || status == 403 || status == 404) && attempt.options->has_prompt &&
-         attempt.refused_by == nullptr;
+         std::ranges::all_of(attempt.refused, [](const Refused& r) { return r.status == 429; });
 }
 
 // What the head says of whom the replica refuses.
 void NoteRefusal(int status, const Attempt& attempt, Endpoint& endpoint) {
   if (status < 200 || status >= 300) return;
-  endpoint.refusals.OnTaken();
-  if (attempt.refused_by == nullptr || !attempt.refused_by->refusals.OnAlone(Now())) return;
-  spdlog::warn("replica {}: it refuses what others take; see the access log for the status",
-               attempt.refused_by->config.id);
+  endpoint.refusals.OnTaken(attempt.kind);
+  for (const Refused& refused : attempt.refused) {
+    if (!refused.by->refusals.OnAlone(refused.status, attempt.kind, Now())) continue;
+    spdlog::warn("replica {}: it refuses with {} what others take", refused.by->config.id,
+                 refused.status);
+  }
 }
 
 std::string RetryReasonOf(const http::RelayOutcome& relay) {

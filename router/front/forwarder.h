@@ -7,6 +7,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "client/http/relay.h"
@@ -26,6 +27,12 @@ struct ForwarderOptions {
   bool server_timing = false;            // replies get a Server-Timing header
 };
 
+// An attempt that a replica refused though another may take it.
+struct Refused {
+  std::shared_ptr<Endpoint> by;
+  int status = 0;
+};
+
 struct Attempt {
   ReplicaNumber replica = 0;
   ReplicaSet::Flight* flight = nullptr;  // of this attempt; never null
@@ -36,8 +43,8 @@ struct Attempt {
   bool may_retry = false;                 // another replica may answer instead
   bool several = false;                   // see TokenizedPrompt
   bool fresh = false;                     // on a connection of its own, sent once
-  // Refused it before, for a reason that may be its own; null: nobody did.
-  std::shared_ptr<Endpoint> refused_by{};
+  Refusals::Kind kind{};                  // of the request
+  std::span<const Refused> refused{};     // before this attempt
   // Told the id of the response that the reply is, before the client sees it; null: it is none.
   std::function<void(std::string_view id)> on_response_id;
 };

@@ -57,6 +57,62 @@ TEST(AloneRefused, AReplicaThatIsMendedGetsItsShareAgain) {
   EXPECT_EQ(bad.requests(), before + 5);
 }
 
+std::string Bearing(const std::string& key) { return "Authorization: Bearer " + key + "\r\n"; }
+
+// A limit or a key is one client's, a path is one of several.
+TEST(AloneRefused, WhatIsOneClientsOrOnePathsIsNoMatterOfOthers) {
+  const std::string mine = Bearing("mine"), responses = "/v1/responses";
+  const std::tuple<int, std::string, std::string> cases[] = {
+      // status, what tells it, the request
+      {401, "Bearer mine", Post("{}", mine)},
+      {403, "Bearer mine", Post("{}", mine)},
+      {429, "Bearer mine", Post("{}", mine)},
+      {404, responses, Post("{}", mine, responses)}};
+  for (const auto& [status, told_by, refused] : cases) {
+    SCOPED_TRACE(status);
+    FakeReplica good(Answering(JsonReply(200, "{}")));
+    FakeReplica picky([&](TestSocket& peer, const WireMessage& request) {
+      const bool refuses = request.head.find(told_by) != std::string::npos;
+      peer.Send(JsonReply(refuses ? status : 200, "{}"));
+    });
+    RouterFixture router({good.origin(), picky.origin()});
+    for (int i = 0; i < kRequests; ++i) EXPECT_EQ(router.Ask(refused).status(), 200);
+    const int before = picky.requests();
+    EXPECT_LE(before, kRequests / 4);
+    const std::string other = Bearing(status == 404 ? "mine" : "other");
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(router.Ask(Post("{}", other)).status(), 200);
+    EXPECT_EQ(picky.requests(), before + 5);
+    EXPECT_EQ(router.Ask(refused).status(), 200);
+    EXPECT_EQ(picky.requests(), before + 5) << "what it took of others says nothing of these";
+  }
+}
+
+TEST(AloneRefused, AReplicaThatRefusesEveryClientDrawsNothing) {
+  for (const int status : {401, 403, 429}) {
+    SCOPED_TRACE(status);
+    FakeReplica good(Answering(JsonReply(200, "{}")));
+    FakeReplica bad(Answering(JsonReply(status, "{}")));
+    RouterFixture router({good.origin(), bad.origin()});
+    for (int i = 0; i < kRequests; ++i) {
+      EXPECT_EQ(router.Ask(Post("{}", Bearing(std::to_string(i)))).status(), 200);
+    }
+    EXPECT_LE(bad.requests(), kRequests / 4);
+  }
+}
+
+TEST(AloneRefused, AFullReplicaDoesNotUseUpTheTryThatARefusalHas) {
+  FakeReplica full(Answering(JsonReply(429, "{}")));
+  FakeReplica locked(Answering(JsonReply(401, "{}")));
+  FakeReplica good(Answering(JsonReply(200, "{}")));
+  RouterFixture router({full.origin(), locked.origin(), good.origin()});
+  for (int i = 0; i < kRequests; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  const std::string metrics = router.Page("/metrics");
+  for (const char* id : {"r1", "r2"}) {
+    EXPECT_THAT(metrics, testing::ContainsRegex("replica_refusals_total.replica=\"" +
+                                                std::string(id) + "\". [1-9]"));
+  }
+}
+
 // D26: what every replica says to a client is the client's doing.
 TEST(AloneRefused, WhatAllRefuseIsPassedOnAndShiftsNothing) {
   for (const int status : {400, 401, 403, 404, 413, 422, 429}) {
