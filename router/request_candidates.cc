@@ -49,12 +49,20 @@ std::string NamesOf(const ModelDirectory& models) {
 
 }  // namespace
 
-boost::asio::awaitable<bool> Router::ReadLargeBody(const http::Request& request,
+bool Router::ModelsMatter() const {
+  const ModelDirectory& models = parts_.replicas->models();
+  return !models.empty() || models.any_not_asked();
+}
+
+boost::asio::awaitable<void> Router::ReadLargeBody(const http::Request& request,
                                                    Routing* routing) const {
-  if (request.body.size() <= LocalTokenizer::kLargeBody) co_return true;
-  co_return co_await parts_.tokenizer->Aside([this, &request, routing] {
+  if (request.body.size() <= LocalTokenizer::kLargeBody) co_return;
+  const bool has_prompt = RoutingOptions::HasPrompt(request);
+  if (!has_prompt && !ModelsMatter() && options_.model_policies.empty()) co_return;
+  // Bodies are bounded together (max_buffered_bytes), so that few of these can wait.
+  co_await parts_.tokenizer->Aside([this, &request, routing, has_prompt] {
     routing->model = ModelOf(request);
-    routing->fan_out = options_.fan_out.Check(request.body);
+    if (has_prompt) routing->fan_out = options_.fan_out.Check(request.body);
   });
 }
 
@@ -75,9 +83,9 @@ std::optional<OpenAiError> Router::FindModel(const http::Request& request, Routi
   if (!routing->model) {
     // The tokenizer has walked over the body already. Where no replica lists its models they don't
     // matter.
-    routing->model = routing->prompt != nullptr                  ? routing->prompt->model
-                     : models.empty() && !models.any_not_asked() ? ""
-                                                                 : ModelOf(request);
+    routing->model = routing->prompt != nullptr ? routing->prompt->model
+                     : ModelsMatter()           ? ModelOf(request)
+                                                : "";
   }
   const std::string& model = *routing->model;
   routing->kind = Refusals::Kind::Of(ClientOf(request), request.path, model);

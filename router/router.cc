@@ -88,11 +88,7 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
   Routing routing;
   parts_.telemetry->Begin(request, &routing.record);
   parts_.telemetry->BeginTrace(request, &routing.record);
-  if (!co_await ReadLargeBody(request, &routing)) {
-    co_return co_await Refuse(
-        writer, &routing,
-        OpenAiError::ForHttpStatus(503, "too many large bodies are being read", "busy"));
-  }
+  co_await ReadLargeBody(request, &routing);
   if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
     co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
   }

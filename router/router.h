@@ -87,8 +87,10 @@ class Router {
     RequestRecord record;
   };
 
-  // Finds out beside the loop what is in a body that would hold it. False: too many wait for that.
-  boost::asio::awaitable<bool> ReadLargeBody(const http::Request& request, Routing* routing) const;
+  // Finds out beside the loop what is in a body that would hold it.
+  boost::asio::awaitable<void> ReadLargeBody(const http::Request& request, Routing* routing) const;
+  // Some replica is known to serve some models and not others, or may yet be.
+  bool ModelsMatter() const;
   // kInvalid: the request cannot be routed at all.
   Status Admit(const http::Request& request, Routing* routing) const;
   // Of a request that names none.

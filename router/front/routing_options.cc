@@ -38,8 +38,12 @@ Result<RoutingOptions> RoutingOptions::Of(const http::Request& request,
   options.target = WithoutParameter(request.target, "sticky");
   options.use_store = !http::EqualNoCase(request.headers.Get("x-ember-store"), "off");
   options.use_cache = !http::EqualNoCase(request.headers.Get("x-ember-cache"), "off");
-  options.has_prompt = request.method == "POST" && PromptApiOf(request.path).has_value();
+  options.has_prompt = HasPrompt(request);
   return options;
+}
+
+bool RoutingOptions::HasPrompt(const http::Request& request) {
+  return request.method == "POST" && PromptApiOf(request.path).has_value();
 }
 
 std::string WithoutParameter(std::string_view target, std::string_view name) {

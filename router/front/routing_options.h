@@ -31,6 +31,8 @@ struct RoutingOptions {
   // `allow_override` is false.
   static Result<RoutingOptions> Of(const http::Request& request, const Policy* default_policy,
                                    bool allow_override);
+  // See has_prompt.
+  static bool HasPrompt(const http::Request& request);
 };
 
 // The target without every query parameter called `name`, all else byte for byte.

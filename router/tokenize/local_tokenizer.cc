@@ -78,7 +78,10 @@ LocalTokenizer::LocalTokenizer(MetricsRegistry& metrics, LocalTokenizerOptions o
       cache_size_(metrics.AddGauge("ember_router_token_cache_size_bytes",
                                    "Memory of the tokens and hashes that are remembered")) {}
 
-LocalTokenizer::~LocalTokenizer() { thread_.join(); }
+LocalTokenizer::~LocalTokenizer() {
+  thread_.join();
+  aside_.join();
+}
 
 Status LocalTokenizer::Load() { return models_.Load(options_.models); }
 
@@ -106,17 +109,25 @@ TokenizerReport LocalTokenizer::Report() const {
 asio::awaitable<bool> LocalTokenizer::OnThread(std::function<void()> job) {
   if (waiting_ >= options_.max_waiting) co_return false;
   ++waiting_;
+  co_await RunOn(thread_, std::move(job));
+  --waiting_;
+  co_return true;
+}
+
+asio::awaitable<void> LocalTokenizer::Aside(std::function<void()> job) {
+  return RunOn(aside_, std::move(job));
+}
+
+asio::awaitable<void> LocalTokenizer::RunOn(asio::thread_pool& thread, std::function<void()> job) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   auto start = [&](auto handler) {
-    asio::post(thread_, [job, executor, handler = std::move(handler)]() mutable {
+    asio::post(thread, [job, executor, handler = std::move(handler)]() mutable {
       job();
       asio::post(executor, std::move(handler));
     });
   };
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(std::move(start),
                                                                        asio::use_awaitable);
-  --waiting_;
-  co_return true;
 }
 
 asio::awaitable<PromptReason> LocalTokenizer::Understand(std::string_view body, Work* work) {

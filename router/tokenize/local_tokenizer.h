@@ -57,6 +57,9 @@ class LocalTokenizer {
 
   // Runs `job` on the thread that long texts are tokenized on; false when that has enough to do.
   boost::asio::awaitable<bool> OnThread(std::function<void()> job);
+  // Runs it on another one, so that tokenizing and this never wait for each other, and after as
+  // long as that takes; the caller bounds how many wait.
+  boost::asio::awaitable<void> Aside(std::function<void()> job);
   // More than this of a body takes the loop too long to be read through there.
   static constexpr size_t kLargeBody = 1u << 20;
 
@@ -74,6 +77,8 @@ class LocalTokenizer {
   boost::asio::awaitable<PromptReason> Understand(std::string_view body, Work* work);
   // Its tokens; literal_found in `work` says that it must be understood again.
   boost::asio::awaitable<PromptReason> Encode(Work* work);
+  boost::asio::awaitable<void> RunOn(boost::asio::thread_pool& thread, std::function<void()> job);
+
   const LocalTokenizerOptions options_;
   const ModelDirectory* const directory_;
   ModelRegistry models_;
@@ -83,7 +88,7 @@ class LocalTokenizer {
   Counter& known_bytes_;
   Counter& new_bytes_;
   Gauge& cache_size_;
-  boost::asio::thread_pool thread_{1};
+  boost::asio::thread_pool thread_{1}, aside_{1};
 };
 
 }  // namespace ember::router

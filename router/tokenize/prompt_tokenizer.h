@@ -35,8 +35,8 @@ class PromptTokenizer final : public Tokenizer {
   Status Load() { return local_.Load(); }
   boost::asio::awaitable<Result<SharedPrompt>> Tokenize(std::string_view path,
                                                         std::string_view body) override;
-  boost::asio::awaitable<bool> Aside(std::function<void()> job) override {
-    return local_.OnThread(std::move(job));
+  boost::asio::awaitable<void> Aside(std::function<void()> job) override {
+    return local_.Aside(std::move(job));
   }
   void Forget() override {
     engine_.Forget();

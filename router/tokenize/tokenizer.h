@@ -20,10 +20,11 @@ class Tokenizer {
   // kDeadline: nobody answered.
   virtual boost::asio::awaitable<Result<SharedPrompt>> Tokenize(std::string_view path,
                                                                 std::string_view body) = 0;
-  // Runs a job that takes the loop too long on a thread of its own; false: that has enough to do.
-  virtual boost::asio::awaitable<bool> Aside(std::function<void()> job) {
+  // Runs a job that takes the loop too long on a thread that such jobs have to themselves. Waits as
+  // long as that takes; the caller bounds how many do.
+  virtual boost::asio::awaitable<void> Aside(std::function<void()> job) {
     job();
-    co_return true;
+    co_return;
   }
   // A replica's identity changed, so that earlier answers name nothing any more.
   virtual void Forget() {}

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "proto/base/random.h"
@@ -221,6 +223,44 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, testing::ValuesIn(ModelKinds()),
                          [](const auto& info) { return info.param.name; });
 
 // vLLM names an adapter as the model; its tokens are its base's.
+// Many large bodies must not hold up those who want tokens, nor the other way round.
+TEST(LocalTokenizerThreads, WhatIsReadAsideAndWhatIsTokenizedNeverWaitForEachOther) {
+  boost::asio::io_context loop;
+  MetricsRegistry metrics;
+  LocalTokenizer tokenizer(metrics, {.max_waiting = 1});
+  int aside = 0, refused = 0;
+  for (const bool block_aside : {true, false}) {
+    std::promise<void> release;
+    const auto blocked = [&, gate = release.get_future().share()] { gate.wait(); };
+    const auto work = [&]() -> boost::asio::awaitable<void> {
+      if (block_aside) {
+        EXPECT_TRUE(co_await tokenizer.OnThread([] {}));
+      } else {
+        co_await tokenizer.Aside([] {});
+        if (!co_await tokenizer.OnThread([] {})) ++refused;
+      }
+      release.set_value();
+    };
+    const auto wait = [&]() -> boost::asio::awaitable<void> {
+      if (block_aside) {
+        co_await tokenizer.Aside(blocked);
+        ++aside;
+      } else {
+        EXPECT_TRUE(co_await tokenizer.OnThread(blocked));
+      }
+    };
+    for (int i = 0; i < (block_aside ? 100 : 1); ++i) {
+      boost::asio::co_spawn(loop, wait(), boost::asio::detached);
+    }
+    auto done = boost::asio::co_spawn(loop, work(), boost::asio::use_future);
+    loop.run();
+    loop.restart();
+    done.get();
+  }
+  EXPECT_EQ(aside, 100) << "none is refused";
+  EXPECT_EQ(refused, 1);
+}
+
 TEST_F(LocalTokenizerTest, AnAdapterHasItsBasesTokensAndAName) {
   Use(ModelFolder(KindNamed("gpt4")).Load());
   const std::array<ReplicaNumber, 1> replica{0};
