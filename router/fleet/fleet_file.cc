@@ -21,7 +21,19 @@ Status FleetFile::Load() {
     membership_.SetTrouble(kFileSource, NotFoundError(path_ + ": not there"));
     return OkStatus();
   }
-  return Apply();
+  const Status applied = Apply();
+  const bool partly =
+      applied.code() == StatusCode::kMismatch || applied.code() == StatusCode::kNoSpace;
+  if (!partly) return applied;
+  NoteTrouble(applied);
+  return OkStatus();
+}
+
+void FleetFile::NoteTrouble(const Status& what) {
+  membership_.SetTrouble(kFileSource, what);
+  // What is wrong with the file only a change of it can mend; anything else (a key that can't be
+  // read yet, an id that another source has) may pass.
+  if (what.code() != StatusCode::kInvalid) applied_.reset();
 }
 
 Status FleetFile::Apply() {
@@ -51,11 +63,7 @@ boost::asio::awaitable<void> FleetFile::Run(StopSign stop) {
     if (!settled || look == applied_) continue;
     applied_ = look;
     const Status applied = look ? Apply() : UnavailableError(path_ + ": not there any more");
-    if (applied.ok()) continue;
-    membership_.SetTrouble(kFileSource, applied);
-    // What is wrong with the file only a change of it can mend; anything else (a key that can't be
-    // read yet, an id that another source has) may pass.
-    if (applied.code() != StatusCode::kInvalid) applied_.reset();
+    if (!applied.ok()) NoteTrouble(applied);
   }
 }
 

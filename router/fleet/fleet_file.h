@@ -20,7 +20,8 @@ class FleetFile {
   FleetFile(std::string path, Duration interval, Membership& membership)
       : path_(std::move(path)), interval_(interval), membership_(membership) {}
 
-  // Reads it once. kInvalid: what it says is wrong. One that is not there yet is only a trouble.
+  // Reads it once. kInvalid, kUnavailable: it is wrong, or it or a key can't be read. One that is
+  // not there yet, or can't be taken whole, is only a trouble.
   Status Load();
   // Looks at it from now on, each interval.
   void Follow(http::HttpLoop& loop);
@@ -30,6 +31,7 @@ class FleetFile {
   using Look = std::tuple<uint64_t, uint64_t, int64_t, int64_t, int64_t>;
   std::optional<Look> LookAt() const;
   Status Apply();
+  void NoteTrouble(const Status& what);
   using StopSign = std::shared_ptr<http::Cancellation>;
   boost::asio::awaitable<void> Run(StopSign stop);
 

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <thread>
 
-#include "tests/unit/router/router_fixture.h"
-#include "tests/unit/support/temp_folder.h"
+#include "tests/unit/router/admin_fixture.h"
 
 namespace ember::router {
 namespace {
@@ -21,20 +18,6 @@ using http::TestSocket;
 using http::WireMessage;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr char kToken[] = "Authorization: Bearer t0ken\r\n";
-
-void AdminOnDoor(ServiceOptions& o) {
-  o.admin.on_door = true;
-  o.admin.token = "t0ken";
-}
-
-std::string Call(std::string_view method, std::string_view target,
-                 std::string_view headers = kToken, std::string_view body = "") {
-  return std::string(method) + " " + std::string(target) +
-         " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" + std::string(headers) +
-         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
-}
 
 std::string ReplicaJson(const std::string& id, const FakeReplica& replica,
                         const std::string& more = "") {
@@ -215,82 +198,6 @@ TEST(Reload, AHundredSwapsUnderLoadLoseNoRequestAndLeaveNothingBehind) {  // D29
   const std::string metrics = router.Page("/metrics");
   const size_t at = metrics.find("\nember_upstream_connections ");
   EXPECT_LE(std::stoi(metrics.substr(at + 28)), 5) << "sockets do not pile up";
-}
-
-class FleetFileTest : public testing::Test {
- protected:
-  ~FleetFileTest() override { std::filesystem::remove_all(folder); }
-  void Write(const std::string& text, const std::string& name = "fleet") const {
-    std::ofstream(folder + "/" + name) << text;
-  }
-  void Follow(ServiceOptions& o) const {
-    AdminOnDoor(o);
-    o.fleet_file = path;
-    o.fleet_file_interval = milliseconds(10);
-  }
-  static std::string Line(const std::string& id, const FakeReplica& r) {
-    return id + " http=" + r.origin().ToString() + "\n";
-  }
-  const std::string folder = MakeTempFolder();
-  const std::string path = folder + "/fleet";
-};
-
-TEST_F(FleetFileTest, IsFollowedAndABadOneKeepsTheOldFleet) {
-  FakeReplica one(Answering(JsonReply(200, "{}"))), two(Answering(JsonReply(200, "{}")));
-  Write(Line("a", one));
-  RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });
-  ASSERT_TRUE(router.AwaitUsable(1));
-  Write(Line("a", one) + Line("b", two), "new");
-  std::filesystem::rename(folder + "/new", path);
-  ASSERT_TRUE(router.AwaitUsable(2));
-  Write(Line("a", one) + "b http=nowhere\n");
-  const auto list = [&] { return router.Ask(Call("GET", "/admin/replicas")).body; };
-  ASSERT_TRUE(Eventually([&] { return list().find("line 2") != std::string::npos; })) << list();
-  EXPECT_EQ(router.Status().replicas.size(), 2u);
-  EXPECT_EQ(router.Ask(Call("DELETE", "/admin/replicas/a")).status(), 409) << "it is the file's";
-  std::filesystem::remove(path);
-  ASSERT_TRUE(Eventually([&] { return list().find("not there any more") != std::string::npos; }));
-  EXPECT_EQ(router.Status().replicas.size(), 2u);
-  Write(Line("b", two));
-  ASSERT_TRUE(Eventually([&] { return router.Status().replicas.size() == 1; }));
-  EXPECT_THAT(list(), HasSubstr("\"troubles\":{}"));
-  EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "b");
-}
-
-TEST_F(FleetFileTest, OneThatIsExchangedWholeRefusesNobody) {  // D29
-  FakeReplica replica(Answering(JsonReply(200, "{}")));
-  Write(Line("n0", replica));
-  RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });
-  ASSERT_TRUE(router.AwaitUsable(1));
-  for (int i = 1; i <= 20; ++i) {
-    Write(Line("n" + std::to_string(i), replica), "new");
-    std::filesystem::rename(folder + "/new", path);
-    while (router.Ask(Get("/admin/status")).body.find("\"n" + std::to_string(i) + "\"") ==
-           std::string::npos)
-      ASSERT_EQ(router.Ask(Post("{}")).status(), 200) << i;
-    ASSERT_EQ(router.Ask(Post("{}")).status(), 200) << i;
-  }
-}
-
-TEST_F(FleetFileTest, MayComeAfterTheRouter) {
-  FakeReplica one(Answering(JsonReply(200, "{}")));
-  RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });
-  EXPECT_EQ(router.Ask(Post("{}")).status(), 503);
-  Write(Line("a", one));
-  ASSERT_TRUE(router.AwaitUsable(1));
-  EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
-}
-
-TEST_F(FleetFileTest, WhatMayPassIsTriedAgainThoughTheFileStaysAsItIs) {
-  FakeReplica one(Answering(JsonReply(200, "{}")));
-  RouterFixture router({}, [this](ServiceOptions& o) { Follow(o); });
-  Write("a http=" + one.origin().ToString() + " key_file=" + folder + "/key\n");
-  ASSERT_TRUE(Eventually([&] {
-    const std::string list = router.Ask(Call("GET", "/admin/replicas")).body;
-    return list.find("can't be read") != std::string::npos;
-  }));
-  Write("s3cret\n", "key");
-  EXPECT_TRUE(router.AwaitUsable(1));
 }
 
 TEST(Ranks, EveryRequestNamesOneThatItsReplicaHas) {  // A16
