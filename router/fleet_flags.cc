@@ -94,9 +94,10 @@ void FleetFlags::Declare(CLI::App& app) {
   option("--models-interval-ms", models_interval_ms,
          "between two looks at the /v1/models of a replica; 0: only model= says what it serves")
       ->check(CLI::Range(0, 86'400'000));
-  option("--admin", admin,
-         "address of the admin API (/admin/replicas), and of /ui and the other pages; \"door\": "
-         "beside /v1, with a token");
+  option(
+      "--admin", admin,
+      "address of the admin API (/admin/replicas), and of /ui and the other pages; \"door\": all "
+      "beside /v1, for a token");
   app.add_option("--admin-token-file", admin_token_file,
                  "the bearer token of the admin API is this file's first line");
   app.add_flag(

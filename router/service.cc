@@ -72,6 +72,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
             Cors(options_.cors_origins), options_.admin.on_door ? &admin_ : nullptr,
             {.explain = options_.admin.explain_on_door,
              .live = options_.admin.live_on_door,
+             .token = !options_.admin.token.empty(),
              .elsewhere = options_.admin.listen.has_value()}),
       prober_(loop_, pool_, replicas_,
               {.path = options_.health_path, .timeout = options_.health.probe_timeout}),

@@ -36,7 +36,8 @@ struct AdminOptions {
   std::optional<http::Origin> listen;  // on an address of its own
   std::string token;                   // empty: none is asked for
   bool explain_on_door = true;         // /admin/explain is beside /v1, too, with the token if any
-  bool live_on_door = true;            // and so are /ui, /admin/status and /admin/live
+  bool live_on_door = true;  // and so are /ui, /admin/status and /admin/live, for everybody; else
+                             // for the token
 };
 
 struct ServiceOptions {

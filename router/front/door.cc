@@ -36,18 +36,19 @@ asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter&
   }
   if (served_.Serves(request.path)) return AnswerServed(request, writer);
   if (admin_ != nullptr && AdminApi::Knows(request.path)) return admin_->Answer(request, writer);
-  if (Pages::TellsOfRequests(request.path) &&
-      !(request.path == Pages::kExplain ? told_.explain : told_.live)) {
-    return Refuse(
-        request, writer,
-        OpenAiError::ForHttpStatus(
-            403,
-            request.path + " is not for everybody: " +
-                (told_.elsewhere ? "ask it at the address of --admin"
-                                 : "give the router one for it, like --admin=127.0.0.1:8090"),
-            "forbidden"));
+  if (!Pages::TellsOfRequests(request.path) ||
+      (request.path == Pages::kExplain ? told_.explain : told_.live)) {
+    return AnswerPage(request, writer);
   }
-  return AnswerPage(request, writer);
+  if (told_.token) return pages_.Answer(request, writer, Pages::For::kToken);
+  return Refuse(
+      request, writer,
+      OpenAiError::ForHttpStatus(
+          403,
+          request.path + " is not for everybody: " +
+              (told_.elsewhere ? "ask it at the address of --admin"
+                               : "give the router one for it, like --admin=127.0.0.1:8090"),
+          "forbidden"));
 }
 
 asio::awaitable<void> Door::AnswerRefused(http::Request& request, http::ResponseWriter& writer,

@@ -4,8 +4,9 @@
 //   ServedPaths      routed to a replica; 429 with Retry-After over the limit, 405 for a method
 //                    that makes no sense there
 //   /health          (and /healthz) 200 while a replica is usable, else 503; 503 before the end
-//   its pages        see Pages; 403 for those that tell of requests, where they are not for
-//   everybody /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
+//   its pages        see Pages; those that tell of requests, where they are not for everybody, for
+//                    the token, or 403 where there is none
+//   /admin/replicas  the fleet may be changed; only where that was asked for (AdminApi)
 //   anything else    404 in the shape of an OpenAI error (of an Anthropic one below /v1/messages)
 //
 // Concurrency: a handler of HttpServer on the router's loop. What it refers to must outlive the
@@ -28,6 +29,7 @@ namespace ember::router {
 struct DoorPages {
   bool explain = true;     // /admin/explain
   bool live = true;        // /ui, /admin/status, /admin/live
+  bool token = false;      // whoever bears the admin API's token gets them all
   bool elsewhere = false;  // all are at the address of --admin, too
 };
 

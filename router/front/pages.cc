@@ -49,11 +49,13 @@ bool Pages::TellsOfRequests(std::string_view path) {
          FindUiFile(path) != nullptr;
 }
 
-asio::awaitable<void> Pages::Answer(http::Request& request, http::ResponseWriter& writer) {
+asio::awaitable<void> Pages::Answer(http::Request& request, http::ResponseWriter& writer,
+                                    For whom) {
   const std::string& path = request.path;
   const bool read = request.method == "GET" || request.method == "HEAD";
   Status sent;
-  auto refused = path == kExplain ? parts_.check_token(request) : std::nullopt;
+  const bool guarded = path == kExplain || (whom == For::kToken && FindUiFile(path) == nullptr);
+  auto refused = guarded ? parts_.check_token(request) : std::nullopt;
   if (refused) {
     sent = co_await writer.SendError(*std::move(refused), {{"WWW-Authenticate", "Bearer"}});
   } else if (path == kExplain && request.method == "POST") {

@@ -30,7 +30,7 @@ struct PagesParts {
   std::function<StatusReport()> status;
   // The decision about a request that is not sent, as JSON. kInvalid: it can't be routed.
   std::function<boost::asio::awaitable<Result<std::string>>(http::Request&)> explain_request;
-  // Why a request for /admin/explain is refused: it lacks the admin API's token.
+  // Why a request is refused: it lacks the admin API's token.
   std::function<std::optional<http::OpenAiError>(const http::Request&)> check_token;
   const ExplainLog* explain = nullptr;
   const Telemetry* telemetry = nullptr;
@@ -47,8 +47,12 @@ class Pages {
   static bool TellsOfRequests(std::string_view path);
   // The page that tells, of any prompt, how much of it each replica holds.
   static constexpr std::string_view kExplain = "/admin/explain";
-  // The path must be a known one.
-  boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer);
+  // kToken: what tells of requests is told to whoever bears the token. The page itself, which has
+  // no data, is for everybody; it asks for the token.
+  enum class For : uint8_t { kEverybody, kToken };
+  // The path must be a known one. kExplain is never told without the token, where there is one.
+  boost::asio::awaitable<void> Answer(http::Request& request, http::ResponseWriter& writer,
+                                      For whom = For::kEverybody);
 
  private:
   // Or why there is none.

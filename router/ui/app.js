@@ -13,6 +13,15 @@ let earlier = null; // finished requests and when, to make rates
 let recent = []; // newest first
 const rowsBody = h("tbody");
 
+// Asks the router, with the token that was given, and for one where that is wanted.
+async function ask(target, options = {}) {
+  const token = sessionStorage.getItem("token");
+  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const reply = await fetch(target, { cache: "no-store", ...options, headers });
+  if (reply.status === 401) $("token-form").hidden = false;
+  return reply;
+}
+
 function totalsOf(status) {
   const totals = { requests: 0, cached: 0, computed: 0, in_flight: 0, local: 0, remote: 0, recompute: 0 };
   for (const r of status.replicas) {
@@ -69,7 +78,7 @@ async function toggle(request, row, button) {
   row.after(h("tr", { class: "detail" }, cell));
   button.setAttribute("aria-expanded", "true");
   try {
-    const reply = await fetch(`/admin/explain?id=${encodeURIComponent(request.request_id)}&n=1`);
+    const reply = await ask(`/admin/explain?id=${encodeURIComponent(request.request_id)}&n=1`);
     const answer = await reply.json();
     cell.replaceChildren(reply.status === 404 ? "The router has forgotten this one."
       : reply.ok ? explanation(answer.requests[0]) : answer.error.message);
@@ -114,10 +123,14 @@ function say(text, kind) {
 async function poll() {
   if (!paused && !document.hidden) {
     try {
-      const reply = await fetch(`/admin/live?after=${after}`, { cache: "no-store" });
-      if (!reply.ok) throw new Error(`status ${reply.status}`);
-      show(await reply.json());
-      say("live", "good");
+      const reply = await ask(`/admin/live?after=${after}`);
+      if (reply.status === 401) {
+        say("a token is wanted", "warn");
+      } else {
+        if (!reply.ok) throw new Error(`status ${reply.status}`);
+        show(await reply.json());
+        say("live", "good");
+      }
     } catch (error) {
       say("no answer", "bad");
     }
@@ -145,11 +158,18 @@ $("pause").addEventListener("click", () => {
   if (paused) say("paused", "warn");
 });
 
+$("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("token", $("token").value);
+  $("token").value = "";
+  $("token-form").hidden = true;
+});
+
 $("try").addEventListener("submit", async (event) => {
   event.preventDefault();
   const policy = $("try-policy").value;
   try {
-    const reply = await fetch("/admin/explain", {
+    const reply = await ask("/admin/explain", {
       method: "POST",
       headers: { "Content-Type": "application/json", ...(policy ? { "x-ember-policy": policy } : {}) },
       body: $("try-body").value,

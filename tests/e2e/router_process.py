@@ -13,8 +13,10 @@ class RouterProcess:
             flags += ("--drain-delay-ms=0",)
         if not any(flag.startswith("--grpc=") for flag in flags):
             flags += ("--grpc=off",)
+        if not any(flag.startswith("--listen=") for flag in flags):
+            flags += ("--listen=127.0.0.1:0",)
         names = [f"--replica=r{i},http={r.address}" for i, r in enumerate(replicas, 1)]
-        self.process = subprocess.Popen([str(BIN / "ember-router"), "--listen=127.0.0.1:0", *names, *flags],
+        self.process = subprocess.Popen([str(BIN / "ember-router"), *names, *flags],
                                         stderr=subprocess.PIPE, text=True)
         self.said = []
         for line in self.process.stderr:

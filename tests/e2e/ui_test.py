@@ -4,6 +4,7 @@
 
 import os
 import signal
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -140,6 +141,34 @@ class LivePage(unittest.TestCase):
         seen = b.run("return document.querySelector('#about').textContent")
         self.router.signal(signal.SIGCONT)
         b.wait("it goes on", lambda: b.run("return document.querySelector('#about').textContent") != seen)
+
+
+
+@needs("ember-router", engine=False)
+@unittest.skipIf(Browser.missing(), "not there: " + ", ".join(Browser.missing()))
+class GuardedPage(unittest.TestCase):
+    def test_it_asks_for_the_token_and_shows_all_once_it_has_it(self):
+        replica = ScriptedReplica(0)
+        self.addCleanup(replica.close)
+        with tempfile.NamedTemporaryFile("w") as token:
+            token.write("t0ken\n")
+            token.flush()
+            router = RouterProcess([replica], "--listen=0.0.0.0:0", "--admin=door", f"--admin-token-file={token.name}")
+        self.addCleanup(router.close)
+        b = Browser()
+        self.addCleanup(b.close)
+        b.open(f"http://127.0.0.1:{router.port}/ui")
+        b.wait("the question", lambda: b.text("#connection") == "a token is wanted")
+        self.assertEqual(b.count("#replicas tbody tr"), 0)
+        for given, said in (("guess", "a token is wanted"), ("t0ken", "live")):
+            b.wait("the form", lambda: not b.run("return document.querySelector('#token-form').hidden"))
+            b.run(f"document.querySelector('#token').value = '{given}'")
+            b.click("#token-form button")
+            b.wait(said, lambda: b.text("#connection") == said)
+        self.assertEqual(b.count("#replicas tbody tr"), 1)
+        b.click("#try button")
+        b.wait("the decision", lambda: "by cache_aware" in b.text("#try-result"))
+        self.assertFalse(b.run("return document.querySelector('#token-form').checkVisibility()"))
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ TEST(Config, WhatIsCachedIsToldBesideV1OnlyToThisMachineOrForAToken) {
   const std::string token = "--admin-token-file=" + file;
   EXPECT_TRUE(tells({"--listen=0.0.0.0:1", "--admin=door", token.c_str()}));
   EXPECT_TRUE(tells({"--listen=0.0.0.0:1", "--admin=0.0.0.0:2", token.c_str()}));
-  EXPECT_FALSE(live({"--listen=0.0.0.0:1", "--admin=door", token.c_str()})) << "they ask for none";
+  EXPECT_FALSE(live({"--listen=0.0.0.0:1", "--admin=door", token.c_str()})) << "not for everybody";
 }
 
 TEST(Config, FleetFlagsSayWhereReplicasComeFrom) {

@@ -190,6 +190,32 @@ TEST(Pages, ExplainIsForWhoHasTheTokenOrComesToItsAddress) {
               HasSubstr("give the router one for it, like --admin="));
 }
 
+// Where others reach the only address, the page and what it asks for are for the token.
+TEST(Pages, AllAreBesideV1ForWhoBearsTheToken) {
+  FakeReplica one(Answering(JsonReply(200, "{}")));
+  RouterFixture router({one.origin()}, [](ServiceOptions& o) {
+    o.admin.on_door = true;
+    o.admin.token = "t0ken";
+    o.admin.live_on_door = false;
+  });
+  router.Ask(Post("{}", "x-ember-request-id: of-another\r\n"));
+  for (const char* page : {"/admin/status", "/admin/live", "/admin/explain?id=of-another"}) {
+    const auto ask = [&](const std::string& headers) {
+      return router.Ask("GET " + std::string(page) + " HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n");
+    };
+    for (const char* headers : {"", "Authorization: Bearer guess\r\n"}) {
+      const WireMessage refused = ask(headers);
+      EXPECT_EQ(refused.status(), 401) << page;
+      EXPECT_EQ(refused.Field("WWW-Authenticate"), "Bearer");
+      EXPECT_THAT(refused.body, Not(HasSubstr("replicas")));
+    }
+    EXPECT_EQ(ask("Authorization: Bearer t0ken\r\n").status(), 200) << page;
+  }
+  for (const char* file : {"/ui", "/ui/app.js"}) {
+    EXPECT_EQ(router.Ask(Get(file)).status(), 200) << "it asks for the token itself";
+  }
+}
+
 TEST_F(PagesTest, TheLivePageIsToldOnlyWhatIsNew) {
   Feed(0, Snapshot("r1", {{0, Prompt(1, 960).chain}}));
   Feed(1, Snapshot("r2", {}));
