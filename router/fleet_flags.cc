@@ -23,7 +23,6 @@ Status ReadReplicas(const std::vector<std::string>& texts, std::vector<ReplicaCo
 }
 
 bool IsLoopback(const std::string& host) {
-  if (host == "localhost") return true;
   boost::system::error_code ec;
   const auto address = boost::asio::ip::make_address(host, ec);
   return !ec && address.is_loopback();
@@ -145,7 +144,14 @@ Status FleetFlags::Interpret(ServiceOptions* out) const {
 
 Result<http::Origin> ListenAddress(const char* flag, const std::string& text) {
   Result<http::Origin> origin = http::Origin::Parse(text, /*any_port=*/true);
-  return origin.ok() ? std::move(origin) : origin.status().WithContext(flag);
+  if (!origin.ok()) return origin.status().WithContext(flag);
+  if (origin->host == "localhost") origin->host = "127.0.0.1";
+  boost::system::error_code ec;
+  boost::asio::ip::make_address(origin->host, ec);
+  if (!ec) return origin;
+  return InvalidError(std::string(flag) + ": \"" + origin->host +
+                      "\" is a name, and names are not looked up here: say which address, like "
+                      "127.0.0.1 (this machine) or 0.0.0.0 (all networks)");
 }
 
 }  // namespace ember::router

@@ -85,12 +85,18 @@ Status HttpFlags::Interpret(ServiceOptions* out) const {
       return InvalidError("--allow-path: \"" + path.substr(0, 100) +
                           "\" is not /segment/... without escapes and dot segments");
     }
+    if (ServedPaths::IsOwn(path)) {
+      return InvalidError("--allow-path: what is at \"" + path.substr(0, 100) +
+                          "\" is the router's own");
+    }
   }
   out->allowed_paths = allowed_paths;
   for (const std::string& origin : cors_origins) {
     if (!Cors::IsOrigin(origin)) {
-      return InvalidError("--cors-origin: \"" + origin.substr(0, 100) +
-                          "\" is neither * nor as https://page.example");
+      return InvalidError(
+          "--cors-origin: \"" + origin.substr(0, 100) +
+          "\" is neither * nor as browsers write it: https://page.example, in small "
+          "letters, without https's 443 or http's 80");
     }
   }
   out->cors_origins = cors_origins;

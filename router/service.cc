@@ -109,10 +109,12 @@ Status Service::Start() {
   return OnLoop([this] { return StartFleet(); });
 }
 
-Status Service::ReadTls(std::shared_ptr<http::TlsContext>* out) const {
+Status Service::ReadTls(std::shared_ptr<http::TlsContext>* out) {
   auto tls = http::TlsContext::ForServer(*options_.tls_files);
+  metrics_.reload_failed.Set(tls.ok() ? 0 : 1);
   if (!tls.ok()) return tls.status();
   *out = *std::move(tls);
+  metrics_.certificate_expiry.Set(static_cast<double>((*out)->ExpiresAt()));
   const std::string doubt = (*out)->DoubtAt(std::time(nullptr));
   if (!doubt.empty()) {
     spdlog::warn("tls: certificate {} {}", options_.tls_files->certificate, doubt);

@@ -90,7 +90,7 @@ class Service {
   // After the access log's file was renamed: opens it anew.
   void ReopenLog() { telemetry_.ReopenLog(); }
   // ReopenLog, and reads the listeners' certificate, key and client authorities again, for new
-  // connections; when they are faulty the old ones stay. The log tells.
+  // connections; when they are faulty the old ones stay. The log and a metric tell.
   void Reload();
 
   uint16_t port() const { return server_->port(); }
@@ -107,7 +107,7 @@ class Service {
   StatusReport Report() const;
   Status StartFleet();
   // Of files that may have changed since the command line was read.
-  Status ReadTls(std::shared_ptr<http::TlsContext>* out) const;
+  Status ReadTls(std::shared_ptr<http::TlsContext>* out);
   Status ListenForAdmin();
   // Runs on the loop and waits; kUnavailable when the loop does not answer.
   Status OnLoop(std::function<Status()> work);

@@ -113,6 +113,13 @@ std::string TlsContext::DoubtAt(std::time_t now) {
   return "expires in " + SpanText(left);
 }
 
+std::time_t TlsContext::ExpiresAt() {
+  const X509* own = SSL_CTX_get0_certificate(context_.native_handle());
+  std::tm end{};
+  if (own == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(own), &end) != 1) return 0;
+  return timegm(&end);
+}
+
 Result<std::shared_ptr<TlsContext>> TlsContext::ForClient(const TlsClientFiles& files) {
   std::shared_ptr<TlsContext> self(new TlsContext(ssl::context::tls_client));
   ssl::context& c = self->context_;

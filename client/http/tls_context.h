@@ -35,6 +35,8 @@ class TlsContext {
   // in 5 days" (a week or less is left, and less than a fifth of its life), "is not valid for 2
   // days yet". Empty: nothing.
   std::string DoubtAt(std::time_t now);
+  // When that certificate's time is over; 0: not known.
+  std::time_t ExpiresAt();
 
   // Why the handshake with an upstream that had to prove to be `name` failed, for people.
   static std::string WhyRefused(const SSL* ssl, const boost::system::error_code& ec,

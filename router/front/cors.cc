@@ -1,5 +1,6 @@
 #include "router/front/cors.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ember::router {
@@ -16,8 +17,23 @@ bool Cors::IsOrigin(std::string_view text) {
   if (text == kAny) return true;
   const size_t scheme = text.find("://");
   if (scheme == text.npos || scheme == 0) return false;
-  const std::string_view host = text.substr(scheme + 3);
-  return !host.empty() && host.find_first_of("/?#@*, ") == host.npos;
+  const bool small = std::ranges::none_of(
+      text, [](unsigned char c) { return c <= ' ' || c >= 0x7f || (c >= 'A' && c <= 'Z'); });
+  std::string_view host = text.substr(scheme + 3);
+  if (!small || host.find_first_of("/?#@*,") != host.npos) return false;
+  const size_t colon = host.find(':', host.find(']') == host.npos ? 0 : host.find(']'));
+  if (colon != host.npos) {
+    const std::string_view port = host.substr(colon + 1);
+    const std::string_view own = text.starts_with("https:")  ? "443"
+                                 : text.starts_with("http:") ? "80"
+                                                             : "";
+    const bool number = port.find_first_not_of("0123456789") == port.npos;
+    if (port.empty() || port.size() > 5 || !number || port.front() == '0' || port == own) {
+      return false;
+    }
+    host = host.substr(0, colon);
+  }
+  return !host.empty();
 }
 
 std::string Cors::AllowedOrigin(const http::Request& request) const {

@@ -16,7 +16,8 @@ class Cors {
  public:
   // Each a page's origin, as browsers name it, or "*" for all. None: the engines answer for it.
   explicit Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {}
-  // "*" or "scheme://host[:port]".
+  // "*" or "scheme://host[:port]" just as browsers write it: in small letters, without the scheme's
+  // own port. Anything else is never equal to what they send.
   static bool IsOrigin(std::string_view text);
 
   bool empty() const { return origins_.empty(); }

@@ -100,6 +100,11 @@ std::string_view ServedPaths::MethodsOf(std::string_view path) const {
 
 bool ServedPaths::IsAnthropic(std::string_view path) { return IsUnder(path, "/v1/messages"); }
 
+bool ServedPaths::IsOwn(std::string_view path) {
+  constexpr std::string_view kOwn[] = {"/health", "/healthz", "/metrics", "/ui", "/admin"};
+  return std::ranges::any_of(kOwn, [&](std::string_view own) { return IsUnder(path, own); });
+}
+
 bool ServedPaths::IsPrefix(std::string_view prefix) {
   if (prefix.size() > 1 && prefix.ends_with('/')) prefix.remove_suffix(1);
   return prefix.size() <= 200 && IsPlain(prefix);

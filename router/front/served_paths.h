@@ -27,6 +27,8 @@ class ServedPaths {
   static bool IsAnthropic(std::string_view path);
   // Whether `prefix` can be given as one of `more`.
   static bool IsPrefix(std::string_view prefix);
+  // Whether the router answers there itself: its health, metrics, page and admin API.
+  static bool IsOwn(std::string_view path);
 
  private:
   bool IsOfMore(std::string_view path) const;

@@ -26,6 +26,8 @@ class RouterMetrics {
   Counter& refused_busy;
   Counter& client_gone;
   Counter& failed_midway;
+  Gauge& certificate_expiry;  // s since 1970; 0: no TLS
+  Gauge& reload_failed;       // 1: the newest reload's files were faulty
   Histogram& decide;
   Histogram& inter_token;  // between two pieces of an event stream
   LabelledCounters retries;

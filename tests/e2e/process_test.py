@@ -2,13 +2,16 @@
 
   EMBER_BIN=build/release/bin python3 tests/e2e/process_test.py"""
 
+import re
 import shutil
 import signal
 import ssl
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 from cluster import BIN, call, needs, wait_for
@@ -55,7 +58,17 @@ class Process(unittest.TestCase):
         def served():
             return ssl.get_server_certificate(("127.0.0.1", router.port))
 
+        def told(name):
+            context = ssl.create_default_context(cafile=cert)
+            context.check_hostname = False
+            with urllib.request.urlopen(f"https://127.0.0.1:{router.port}/metrics", context=context) as reply:
+                return float(re.search(rf"(?m)^ember_router_{name} (.*)$", reply.read().decode())[1])
+
+        def days_left():
+            return round((told("certificate_expiry_timestamp_seconds") - time.time()) / 86400)
+
         self.assertEqual(served(), first)
+        self.assertEqual((days_left(), told("reload_failed")), (1, 0))
         second = renew(300)
         router.signal(signal.SIGHUP)
         wait_for("the new certificate", lambda: served() == second)
@@ -63,6 +76,11 @@ class Process(unittest.TestCase):
         router.signal(signal.SIGHUP)
         wait_for("a line in the log", lambda: any("the old certificate stays" in line for line in router.said))
         self.assertEqual(served(), second)
+        self.assertEqual((days_left(), told("reload_failed")), (300, 1))
+        third = renew(20)
+        router.signal(signal.SIGHUP)
+        wait_for("the newest certificate", lambda: served() == third)
+        self.assertEqual((days_left(), told("reload_failed")), (20, 0))
         self.assertEqual(router.stop(), 0)
 
     def test_the_admin_api_has_the_listeners_tls_and_ember_speaks_it(self):

@@ -211,6 +211,8 @@ TEST(Tls, ACertificateThatHasOrWillSoonHaveExpiredIsDoubted) {
   EXPECT_THAT(doubt(2 * kDay + 60, 90 * kDay), HasSubstr("is not valid for 2 days yet"));
   EXPECT_EQ(doubt(-82 * kDay, 8 * kDay), "");
   EXPECT_EQ(doubt(-3600, kDay), "") << "one that lives for a day is young";
+  const TestCertificate ends_tomorrow(kNames, -kDay, kDay);
+  EXPECT_NEAR(static_cast<double>(Secured(ends_tomorrow).tls->ExpiresAt() - now), kDay, 60);
 }
 
 TEST(Tls, NewConnectionsGetTheNewCertificateAndOldOnesGoOn) {

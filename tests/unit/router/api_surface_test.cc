@@ -118,6 +118,11 @@ TEST(Paths, APrefixIsOfWholePlainSegments) {
   for (const char* bad : {"", "/", "v1", "/a/../b", "/a%20", "//", "/a//"}) {
     EXPECT_FALSE(ServedPaths::IsPrefix(bad)) << bad;
   }
+  for (const char* own :
+       {"/metrics", "/health", "/healthz/", "/ui", "/ui/app.js", "/admin", "/admin/x"}) {
+    EXPECT_TRUE(ServedPaths::IsOwn(own)) << own;
+  }
+  EXPECT_FALSE(ServedPaths::IsOwn("/health_generate"));
 }
 
 TEST(Paths, AMethodThatMakesNoSenseIsNotPassedOn) {

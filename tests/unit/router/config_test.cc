@@ -80,6 +80,8 @@ TEST(Config, WrongFlagsAreToldInOneLine) {
                                              {"--tls-client-ca=/none.pem"},
                                              {"--upstream-ca=/none.pem"},
                                              {"--allow-path=/a/../b"},
+                                             {"--allow-path=/metrics"},
+                                             {"--cors-origin=https://a.b:443"},
                                              {"--max-header-kib=0"},
                                              {"stray"}}) {
     const auto config = Parse(wrong);
@@ -96,6 +98,16 @@ TEST(Config, WhatIsWrongIsQuotedAsItWasTyped) {
     const auto config = Parse({("--listen=" + std::string(listen)).c_str()});
     EXPECT_THAT(std::string(config.status().message()),
                 testing::HasSubstr("\"" + std::string(listen) + "\""));
+  }
+}
+
+TEST(Config, ListensAtAddressesAndKnowsTheNameOfThisMachine) {
+  EXPECT_EQ(Parse({"--listen=localhost:1"})->value().service.server.host, "127.0.0.1");
+  EXPECT_EQ(Parse({"--admin=localhost:1"})->value().service.admin.listen->host, "127.0.0.1");
+  for (const char* flag : {"--listen=door.example:1", "--grpc=door:1", "--admin=door:1"}) {
+    EXPECT_THAT(std::string(Parse({flag, "--admin-without-token"}).status().message()),
+                testing::HasSubstr("names are not looked up here"))
+        << flag;
   }
 }
 

@@ -75,11 +75,14 @@ TEST(CorsPages, AllOfThemWithAStarAndTheEnginesAffairWithoutAnOrigin) {
 }
 
 TEST(CorsPages, AnOriginIsWhatBrowsersSend) {
-  for (const char* good : {"*", "https://a", "http://a.b:8080", "chrome-extension://abc"}) {
+  for (const char* good : {"*", "https://a", "http://a.b:8080", "chrome-extension://abc",
+                           "https://[::1]", "http://[::1]:8080", "http://a:443"}) {
     EXPECT_TRUE(Cors::IsOrigin(good)) << good;
   }
   for (const char* bad :
-       {"", "a.b", "https://", "://a", "https://a/", "https://*.a", "https://a, b"}) {
+       {"", "a.b", "https://", "://a", "https://a/", "https://*.a", "https://a, b", "HTTPS://a",
+        "https://A.b", "https://\u00e4.b", "https://a:443", "http://[::1]:80",
+        "https://a:", "https://:8080", "https://a:x", "https://a:080"}) {
     EXPECT_FALSE(Cors::IsOrigin(bad)) << bad;
   }
 }
