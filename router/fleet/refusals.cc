@@ -36,13 +36,18 @@ Refusals::Run& Refusals::RunOf(const Checksum& of, bool of_client) {
 
 bool Refusals::OnAlone(int status, const Kind& kind, TimePoint now) {
   ++count_;
-  const bool of_client = status != kNotFound;
-  Run& run = RunOf(of_client ? kind.client : kind.subject, of_client);
-  run.takes = takes_;
-  bool avoided = run.Lengthen(now);
-  const auto clients = std::ranges::count_if(
-      runs_, [this](const Run& r) { return r.of_client && r.takes == takes_; });
-  if (of_client && clients >= kClients) avoided |= whole_.Lengthen(now);
+  bool avoided = false;
+  if (IsWrong(status)) {
+    avoided = whole_.Lengthen(now);
+  } else {
+    const bool of_client = status != kNotFound;
+    Run& run = RunOf(of_client ? kind.client : kind.subject, of_client);
+    run.takes = takes_;
+    avoided = run.Lengthen(now);
+    const auto clients = std::ranges::count_if(
+        runs_, [this](const Run& r) { return r.of_client && r.takes == takes_; });
+    if (of_client && clients >= kClients) avoided |= whole_.Lengthen(now);
+  }
   if (!avoided || (told_ != TimePoint() && now < told_ + kTold)) return false;
   told_ = now;
   return true;
@@ -51,6 +56,7 @@ bool Refusals::OnAlone(int status, const Kind& kind, TimePoint now) {
 void Refusals::OnTaken(const Kind& kind) {
   ++takes_;
   whole_ = {};
+  wrong_ = 0;
   std::erase_if(runs_,
                 [&](const Run& r) { return r.of == (r.of_client ? kind.client : kind.subject); });
 }

@@ -44,12 +44,22 @@ std::optional<uint64_t> ReadCount(std::string_view text) {
 }
 
 // Another replica may take what this one refuses so: it is full or going, or has another key, or
-// knows other models. Of the latter one other is asked: what two say is the client's doing.
-bool MayBeTakenElsewhere(int status, const Attempt& attempt) {
+// knows other models, or finds whatever it gets wrong, as not all do. But for the first two reasons
+// one other is asked: what two say is the client's doing.
+bool MayBeTakenElsewhere(int status, const Attempt& attempt, const Endpoint& endpoint,
+                         const ReplicaSet& replicas) {
   if (!attempt.may_retry) return false;
   if (status == 503 || status == 429) return true;
-  return (status == 401 || status == 403 || status == 404) && attempt.options->has_prompt &&
-         std::ranges::all_of(attempt.refused, [](const Refused& r) { return r.status == 429; });
+  if (!attempt.options->has_prompt ||
+      !std::ranges::all_of(attempt.refused, [](const Refused& r) { return r.status == 429; })) {
+    return false;
+  }
+  if (!Refusals::IsWrong(status)) return status == 401 || status == 403 || status == 404;
+  return endpoint.refusals.finds_all_wrong() &&
+         std::ranges::any_of(replicas.endpoints(), [&](const auto& other) {
+           return other->usable() && !other->refusals.finds_all_wrong() &&
+                  replicas.models().Overlap(endpoint.members.front(), other->members.front());
+         });
 }
 
 // What the head says of whom the replica refuses.
@@ -164,7 +174,9 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   bool said_by_agent = false;
   relay.accept = [&](http::ResponseHead& head) {
     event_stream = head.headers.Get("Content-Type").starts_with("text/event-stream");
-    if (!MayBeTakenElsewhere(head.status, attempt)) return true;
+    const bool elsewhere = MayBeTakenElsewhere(head.status, attempt, *member.endpoint, replicas_);
+    if (Refusals::IsWrong(head.status)) member.endpoint->refusals.OnWrong();
+    if (!elsewhere) return true;
     result.retry_after_s = static_cast<int>(
         std::min<uint64_t>(ReadCount(head.headers.Get("Retry-After")).value_or(0), kMaxRetryAfter));
     return false;

@@ -100,6 +100,27 @@ TEST(AloneRefused, AReplicaThatRefusesEveryClientDrawsNothing) {
   }
 }
 
+// One that finds everything wrong, and at once, looks idle.
+TEST(AloneRefused, AReplicaThatAloneFindsAllWrongDrawsNothing) {
+  for (const int status : {400, 422}) {
+    for (const char* policy : {"cache_aware", "least_loaded", "round_robin"}) {
+      SCOPED_TRACE(std::to_string(status) + " " + policy);
+      FakeReplica good(Answering(JsonReply(200, "{}")));
+      FakeReplica bad(Answering(JsonReply(status, "{}")));
+      RouterFixture router({good.origin(), bad.origin()});
+      const std::string header = "x-ember-policy: " + std::string(policy) + "\r\n";
+      int wrong = 0;
+      for (int i = 0; i < 2 * kRequests; ++i) {
+        wrong += router.Ask(Post(Prompt(i), header)).status() == status ? 1 : 0;
+      }
+      EXPECT_LE(wrong, 3) << "so many are believed";
+      EXPECT_LE(bad.requests(), kRequests / 4);
+      EXPECT_THAT(router.Page("/metrics"),
+                  Not(testing::ContainsRegex("ejections_total[^\n]* [1-9]")));
+    }
+  }
+}
+
 TEST(AloneRefused, AFullReplicaDoesNotUseUpTheTryThatARefusalHas) {
   FakeReplica full(Answering(JsonReply(429, "{}")));
   FakeReplica locked(Answering(JsonReply(401, "{}")));
