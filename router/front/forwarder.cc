@@ -110,6 +110,12 @@ std::optional<Health::Reply> ReplyOf(const http::RelayOutcome& relay) {
   return Health::Reply::kGood;
 }
 
+// An agent's reply: it names itself as it is named here, where it is not known to be one.
+bool IsOfAgent(const ReplicaSet::Member& member, const http::ResponseHead& head) {
+  return !member.config.grpc.empty() || member.agent_space ||
+         head.headers.Get("x-ember-replica") == member.config.id;
+}
+
 // The router's own names in the reply of a replica that is no agent: the word of nobody.
 void DropOwnNames(http::Headers* headers) {
   constexpr std::string_view kOwn = "x-ember-";
@@ -189,7 +195,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
                                                    : Answer::kWhole,
                                 Now());
     result.relay.status = head.status;
-    if (member.config.grpc.empty() && !member.agent_space) DropOwnNames(&head.headers);
+    if (!IsOfAgent(member, head)) DropOwnNames(&head.headers);
     result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
     result.route = KnownRoute(head.headers.Get("x-ember-route"));
     said_by_agent = !result.route.empty();

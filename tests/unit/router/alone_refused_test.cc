@@ -44,8 +44,7 @@ TEST(AloneRefused, AReplicaThatRefusesAtOnceDrawsNothing) {
 TEST(AloneRefused, AReplicaThatIsMendedGetsItsShareAgain) {
   std::atomic<int> status{401};
   FakeReplica good(Answering(JsonReply(200, "{}")));
-  FakeReplica bad(
-      [&](TestSocket& peer, const WireMessage&) { peer.Send(JsonReply(status.load(), "{}")); });
+  FakeReplica bad(AnsweringStatus(status));
   RouterFixture router({good.origin(), bad.origin()});
   for (int i = 0; i < kRequests; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
   EXPECT_THAT(router.Page("/metrics"),

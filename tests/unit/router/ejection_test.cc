@@ -26,9 +26,7 @@ bool AwaitState(const RouterFixture& router, size_t n, const std::string& state)
 
 TEST(ClientErrors, AThousandOfEachPutNobodyOut) {  // D26
   std::atomic<int> status{400};
-  FakeReplica replica([&](TestSocket& peer, const WireMessage&) {
-    peer.Send(JsonReply(status, "{\"error\":{\"message\":\"m\"}}"));
-  });
+  FakeReplica replica(AnsweringStatus(status));
   FakeReplica other(Answering(JsonReply(200, "{}")));
   RouterFixture router({replica.origin(), other.origin()});
   TestSocket client = router.Client();
@@ -45,10 +43,8 @@ TEST(ClientErrors, AThousandOfEachPutNobodyOut) {  // D26
 }
 
 TEST(Ejection, ABurstOf5xxPutsAReplicaOutAndAFewGoodRepliesBringItBack) {
-  std::atomic<bool> broken{true};
-  FakeReplica bad([&](TestSocket& peer, const WireMessage&) {
-    peer.Send(JsonReply(broken ? 500 : 200, "{}"));
-  });
+  std::atomic<int> status{500};
+  FakeReplica bad(AnsweringStatus(status));
   FakeReplica good(Answering(JsonReply(200, "{}")));
   RouterFixture router({bad.origin(), good.origin()}, [](ServiceOptions& o) {
     o.health.first_hold = milliseconds(50);
@@ -60,7 +56,7 @@ TEST(Ejection, ABurstOf5xxPutsAReplicaOutAndAFewGoodRepliesBringItBack) {
   const int before = bad.requests();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-replica"), "r2");
   EXPECT_LE(bad.requests(), before + 1) << "at most a trial";
-  broken = false;
+  status = 200;
   ASSERT_TRUE(Eventually(
       [&] { return router.Ask(Post("{}")).status() == 200 && StateOf(router, 0) == "up"; }));
   EXPECT_THAT(
@@ -202,22 +198,10 @@ TEST(Dying, BeforeTheFirstByteAnotherAnswersAndAfterwardsTheClientIsTold) {  // 
   }
 }
 
-// A broken kept connection would be tried once more unseen.
-void NoKeptConnections(ServiceOptions& o) { o.upstream.max_idle_per_origin = 0; }
-
 TEST(Poison, ARequestThatBreaksReplicasIsLeftAloneHoweverOftenItsClientTries) {  // D31
-  std::vector<std::unique_ptr<FakeReplica>> replicas;
-  std::vector<http::Origin> origins;
   std::atomic<int> broken{0};
-  for (int i = 0; i < 6; ++i) {
-    replicas.push_back(std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& r) {
-      if (r.body.find("poison") == r.body.npos) return (void)peer.Send(JsonReply(200, "{}"));
-      broken.fetch_add(1);
-      peer.Reset();
-    }));
-    origins.push_back(replicas.back()->origin());
-  }
-  RouterFixture router(origins, NoKeptConnections);
+  FakeFleet fleet(6, ResettingAt("poison", &broken));
+  RouterFixture router(fleet.origins(), NoKeptConnections);
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(router.Ask(Post("{\"prompt\":\"poison\"}")).status(), 502);
     EXPECT_LE(broken, i == 0 ? 2 : 3) << "two in one request, one more when it comes again";
@@ -232,17 +216,12 @@ TEST(Poison, ARequestThatBreaksReplicasIsLeftAloneHoweverOftenItsClientTries) { 
 // D31, P6: at once and one by one, the same body and others, 5xx and resets.
 TEST(Poison, WhatFailsAtEveryReplicaPutsNoneOfThemOut) {
   for (const bool resets : {false, true}) {
-    std::vector<std::unique_ptr<FakeReplica>> replicas;
-    std::vector<http::Origin> origins;
-    for (int i = 0; i < 4; ++i) {
-      replicas.push_back(std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& r) {
-        if (r.body.find("poison") == r.body.npos) return (void)peer.Send(JsonReply(200, "{}"));
-        if (resets) return peer.Reset();
-        peer.Send(JsonReply(500, "{}"));
-      }));
-      origins.push_back(replicas.back()->origin());
-    }
-    RouterFixture router(origins, NoKeptConnections);
+    FakeFleet fleet(4, [&](TestSocket& peer, const WireMessage& r) {
+      if (r.body.find("poison") == r.body.npos) return (void)peer.Send(JsonReply(200, "{}"));
+      if (resets) return peer.Reset();
+      peer.Send(JsonReply(500, "{}"));
+    });
+    RouterFixture router(fleet.origins(), NoKeptConnections);
     for (const int kinds : {1, 1000}) {
       for (int i = 0; i < 64; ++i) {
         const std::string poison =
@@ -285,10 +264,6 @@ TEST(Ejection, WhereARequestFailedIsAskedAgainWhenThereIsNobodyElse) {
   EXPECT_EQ(bad.requests(), 2);
 }
 
-constexpr char kBegun[] =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
-    "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
-
 TEST(Poison, ARequestWhoseStreamsTakeTheirEnginesWithThemIsLeftAloneToo) {
   std::vector<std::unique_ptr<http::FakeUpstream>> engines;
   std::vector<http::Origin> origins;
@@ -298,7 +273,7 @@ TEST(Poison, ARequestWhoseStreamsTakeTheirEnginesWithThemIsLeftAloneToo) {
         peer.Send(JsonReply(200, "{}"));
         return;
       }
-      peer.Send(kBegun);
+      peer.Send(kStreamBegun);
       engines[i]->StopListening();
     }));
     origins.push_back(engines.back()->origin());
@@ -315,7 +290,7 @@ TEST(Poison, ARequestWhoseStreamsTakeTheirEnginesWithThemIsLeftAloneToo) {
 
 TEST(Poison, AStreamThatBreaksOffAtALivingEngineIsNothingAgainstItsRequest) {
   FakeReplica cut([](TestSocket& peer, const WireMessage&) {
-    peer.Send(kBegun);
+    peer.Send(kStreamBegun);
     peer.Close();
   });
   RouterFixture router({cut.origin()});

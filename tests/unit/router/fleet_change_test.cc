@@ -98,9 +98,7 @@ TEST(Admin, OnItsOwnAddressItNeedsNoTokenButNoWebPageEither) {
 TEST(Drain, RequestsUnderWayEndWellAndTheReplicaIsThenLeftAlone) {
   Signal finish;
   FakeReplica slow([&](TestSocket& peer, const WireMessage&) {
-    peer.Send(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
-        "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n");
+    peer.Send(kStreamBegun);
     finish.Await();
     peer.Send("9\r\ndata: 2\n\n\r\n0\r\n\r\n");
   });

@@ -208,6 +208,22 @@ TEST(Stream, EachPieceArrivesAsItIsMade) {
       http::Eventually([&] { return router.Status().replicas[0].totals.routed_remote == 1; }));
 }
 
+// Without grpc= it is known by the name that both give it.
+TEST(Forward, AnAgentsWordIsPassedOnAndNobodyElses) {
+  for (const bool agent : {true, false}) {
+    const std::string named = agent ? "r1" : "r2";
+    FakeReplica replica(Answering(JsonReply(200, "{}",
+                                            "x-ember-replica: " + named +
+                                                "\r\nx-ember-route: remote\r\n"
+                                                "x-ember-cached-tokens: 960\r\n")));
+    RouterFixture router({replica.origin()});
+    const WireMessage reply = router.Ask(Post("{}"));
+    EXPECT_EQ(reply.Field("x-ember-replica"), "r1");
+    EXPECT_EQ(reply.Field("x-ember-route"), agent ? "remote" : "");
+    EXPECT_EQ(reply.Field("x-ember-cached-tokens"), agent ? "960" : "");
+  }
+}
+
 TEST(Forward, ARouteThatIsNoneBecomesNoLabel) {
   FakeReplica replica(Answering(JsonReply(200, "{}", "x-ember-route: sideways\r\n")));
   RouterFixture router({replica.origin()},

@@ -13,19 +13,9 @@ TEST(Poison, APromptThatBreaksReplicasIsKnownWhateverElseIsAskedWithIt) {  // D3
   for (const std::string prompt :
        {R"("prompt":"poison")", R"("messages":[{"role":"user","content":"poison"}],"tools":[])",
         R"("input":"poison","instructions":"x")", R"("system":"poison","messages":[])"}) {
-    std::vector<std::unique_ptr<FakeReplica>> replicas;
-    std::vector<http::Origin> origins;
     std::atomic<int> broken{0};
-    for (int i = 0; i < 6; ++i) {
-      replicas.push_back(std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& r) {
-        if (r.body.find("poison") == r.body.npos) return (void)peer.Send(JsonReply(200, "{}"));
-        broken.fetch_add(1);
-        peer.Reset();
-      }));
-      origins.push_back(replicas.back()->origin());
-    }
-    // A broken kept connection would be tried once more unseen.
-    RouterFixture router(origins, [](ServiceOptions& o) { o.upstream.max_idle_per_origin = 0; });
+    FakeFleet fleet(6, ResettingAt("poison", &broken));
+    RouterFixture router(fleet.origins(), NoKeptConnections);
     for (int i = 0; i < 10; ++i) {
       const std::string n = std::to_string(i);
       const std::string body = i % 2 == 0
@@ -38,20 +28,13 @@ TEST(Poison, APromptThatBreaksReplicasIsKnownWhateverElseIsAskedWithIt) {  // D3
 }
 
 TEST(Poison, ARefusalOfThePromptDoesNotClearIt) {
-  std::vector<std::unique_ptr<FakeReplica>> replicas;
-  std::vector<http::Origin> origins;
   std::atomic<int> broken{0};
-  for (int i = 0; i < 6; ++i) {
-    replicas.push_back(std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& r) {
-      if (r.body.find("temperature") != r.body.npos) {
-        return (void)peer.Send(JsonReply(400, "{}"));
-      }
-      broken.fetch_add(1);
-      peer.Reset();
-    }));
-    origins.push_back(replicas.back()->origin());
-  }
-  RouterFixture router(origins, [](ServiceOptions& o) { o.upstream.max_idle_per_origin = 0; });
+  FakeFleet fleet(6, [&](TestSocket& peer, const WireMessage& r) {
+    if (r.body.find("temperature") != r.body.npos) return (void)peer.Send(JsonReply(400, "{}"));
+    broken.fetch_add(1);
+    peer.Reset();
+  });
+  RouterFixture router(fleet.origins(), NoKeptConnections);
   for (int i = 0; i < 4; ++i) {
     router.Ask(Post(R"({"prompt":"poison"})"));
     router.Ask(Post(R"({"prompt":"poison","temperature":-1})"));

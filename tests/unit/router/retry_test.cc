@@ -16,10 +16,6 @@ using http::TestSocket;
 using http::WireMessage;
 using testing::HasSubstr;
 
-FakeReplica::Script Resetting() {
-  return [](TestSocket& peer, const WireMessage&) { peer.Reset(); };
-}
-
 TEST(Retry, AReplicaThatBreaksBeforeItsReplyIsReplaced) {
   for (const char* begun :
        {"", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
@@ -71,17 +67,10 @@ TEST(Retry, ADrainingReplicasRefusalGoesElsewhereAndTheLastOneIsPassedOn) {
 }
 
 TEST(Retry, IsBounded) {
-  std::vector<std::unique_ptr<FakeReplica>> replicas;
-  std::vector<http::Origin> origins;
-  for (int i = 0; i < 5; ++i) {
-    replicas.push_back(std::make_unique<FakeReplica>(Answering(JsonReply(503, "{}"))));
-    origins.push_back(replicas.back()->origin());
-  }
-  RouterFixture router(origins);
+  FakeFleet fleet(5, Answering(JsonReply(503, "{}")));
+  RouterFixture router(fleet.origins());
   EXPECT_EQ(router.Ask(Post("{}")).status(), 503);
-  int asked = 0;
-  for (const auto& r : replicas) asked += r->requests();
-  EXPECT_EQ(asked, 3) << "one and two more";
+  EXPECT_EQ(fleet.requests(), 3) << "one and two more";
 }
 
 TEST(Retry, IsCountedOnlyWhenThereIsOne) {
@@ -93,17 +82,10 @@ TEST(Retry, IsCountedOnlyWhenThereIsOne) {
 }
 
 TEST(Retry, ARequestThatBreaksReplicasIsNotWalkedThroughTheFleet) {
-  std::vector<std::unique_ptr<FakeReplica>> replicas;
-  std::vector<http::Origin> origins;
-  for (int i = 0; i < 4; ++i) {
-    replicas.push_back(std::make_unique<FakeReplica>(Resetting()));
-    origins.push_back(replicas.back()->origin());
-  }
-  RouterFixture router(origins);
+  FakeFleet fleet(4, Resetting());
+  RouterFixture router(fleet.origins());
   EXPECT_EQ(router.Ask(Post("{}")).status(), 502);
-  int asked = 0;
-  for (const auto& r : replicas) asked += r->requests() > 0 ? 1 : 0;
-  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(fleet.asked(), 2);
 }
 
 // Engines that close a connection after each reply without saying so: requests meet closed ones.
@@ -130,22 +112,9 @@ TEST(Retry, AKeptConnectionThatTurnsOutDeadSaysNothingOfReplicaOrRequest) {
 // D31: engines that die of a request and are back at once, whose kept connections were good. One
 // may have been dead before, so the first replica is asked twice.
 TEST(Retry, APoisonRequestIsGivenToTwoReplicasAtMost) {
-  std::vector<std::unique_ptr<FakeReplica>> replicas;
-  std::vector<http::Origin> origins;
   std::atomic<int> executed{0};
-  for (int i = 0; i < 4; ++i) {
-    replicas.push_back(
-        std::make_unique<FakeReplica>([&](TestSocket& peer, const WireMessage& request) {
-          if (request.body.find("poison") == std::string::npos) {
-            peer.Send(JsonReply(200, "{}"));
-            return;
-          }
-          ++executed;
-          peer.Reset();
-        }));
-    origins.push_back(replicas.back()->origin());
-  }
-  RouterFixture router(origins);
+  FakeFleet fleet(4, ResettingAt("poison", &executed));
+  RouterFixture router(fleet.origins());
   for (int i = 0; i < 8; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);  // kept connections
   for (int i = 1; i <= 3; ++i) {
     EXPECT_EQ(router.Ask(Post("{\"poison\":1}")).status(), 502);
@@ -191,9 +160,7 @@ TEST(Retry, AStreamThatBreaksOffAfterItsLastEventIsWhole) {
 
 TEST(Retry, NoneAfterTheFirstByte) {
   FakeReplica cut([](TestSocket& peer, const WireMessage&) {
-    peer.Send(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
-        "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n");
+    peer.Send(kStreamBegun);
     peer.Close();
   });
   FakeReplica other(Answering(JsonReply(200, "{}")));
@@ -223,9 +190,7 @@ void NamesTheReplica(RouterFixture& router, const std::string& id, int status, c
 TEST(Retry, ErrorsNameTheReplicaAndNotItsAddress) {
   FakeReplica resets(Resetting());
   FakeReplica cut([](TestSocket& peer, const WireMessage&) {
-    peer.Send(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
-        "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n");
+    peer.Send(kStreamBegun);
     peer.Close();
   });
   auto dying = std::make_unique<FakeReplica>(Answering(JsonReply(200, "{}")));

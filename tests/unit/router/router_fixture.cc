@@ -87,6 +87,43 @@ FakeReplica::Script Answering(std::string reply) {
   return [reply = std::move(reply)](TestSocket& peer, const WireMessage&) { peer.Send(reply); };
 }
 
+FakeReplica::Script AnsweringStatus(const std::atomic<int>& status) {
+  return [&status](TestSocket& peer, const WireMessage&) { peer.Send(JsonReply(status, "{}")); };
+}
+
+FakeReplica::Script Resetting() {
+  return [](TestSocket& peer, const WireMessage&) { peer.Reset(); };
+}
+
+FakeReplica::Script ResettingAt(std::string word, std::atomic<int>* count) {
+  return [word = std::move(word), count](TestSocket& peer, const WireMessage& request) {
+    if (request.body.find(word) == request.body.npos) return (void)peer.Send(JsonReply(200, "{}"));
+    count->fetch_add(1);
+    peer.Reset();
+  };
+}
+
+FakeFleet::FakeFleet(int replicas, const FakeReplica::Script& script) {
+  for (int i = 0; i < replicas; ++i) replicas_.push_back(std::make_unique<FakeReplica>(script));
+}
+
+std::vector<http::Origin> FakeFleet::origins() const {
+  std::vector<http::Origin> origins;
+  for (const auto& r : replicas_) origins.push_back(r->origin());
+  return origins;
+}
+
+int FakeFleet::asked() const {
+  return static_cast<int>(
+      std::ranges::count_if(replicas_, [](const auto& r) { return r->requests() > 0; }));
+}
+
+int FakeFleet::requests() const {
+  int n = 0;
+  for (const auto& r : replicas_) n += r->requests();
+  return n;
+}
+
 std::string StreamReply(std::string_view events, std::string_view extra_headers) {
   char size[32];
   std::snprintf(size, sizeof size, "%zx", events.size());

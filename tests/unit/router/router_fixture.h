@@ -1,11 +1,13 @@
 // A router over replicas whose every byte is the test's, and an agent that is asked in process.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/post.hpp>
 #include <functional>
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "router/policy/registry.h"
@@ -87,14 +89,40 @@ class FakeReplica {
 
 // "HTTP/1.1 <status> ..." with JSON content type and this body.
 std::string JsonReply(int status, std::string_view body, std::string_view extra_headers = "");
-// Scripts that answer every request alike.
+// Scripts that answer every request alike: so; with that status, as it is then, and "{}"; not at
+// all, but reset the connection.
 FakeReplica::Script Answering(std::string reply);
+FakeReplica::Script AnsweringStatus(const std::atomic<int>& status);
+FakeReplica::Script Resetting();
+// Resets what contains `word`, and counts it; answers all else with 200 and "{}".
+FakeReplica::Script ResettingAt(std::string word, std::atomic<int>* count);
 // A whole chunked event stream.
 std::string StreamReply(std::string_view events, std::string_view extra_headers = "");
+
+// The head and the first event, "data: 1", of one that goes on.
+inline constexpr std::string_view kStreamBegun =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+    "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
+
+// So many replicas of one script.
+class FakeFleet {
+ public:
+  FakeFleet(int replicas, const FakeReplica::Script& script);
+  std::vector<http::Origin> origins() const;
+  // How many of them got any request; and all requests of all.
+  int asked() const;
+  int requests() const;
+
+ private:
+  std::vector<std::unique_ptr<FakeReplica>> replicas_;
+};
 
 std::string Post(std::string_view body, std::string_view extra_headers = "",
                  std::string_view target = "/v1/chat/completions");
 std::string Get(std::string_view target);
+
+// A broken kept connection would be tried once more unseen.
+inline void NoKeptConnections(ServiceOptions& o) { o.upstream.max_idle_per_origin = 0; }
 
 class RouterFixture {
  public:

@@ -19,10 +19,6 @@ using http::WireMessage;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::string_view kCutStream =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
-    "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
-
 class Shutdown : public testing::Test {
  protected:
   ~Shutdown() override { std::filesystem::remove_all(folder); }
@@ -40,7 +36,7 @@ class Shutdown : public testing::Test {
   const std::string folder = MakeTempFolder();
   // Begins a stream where one is asked for, and says no more.
   FakeReplica replica{[](TestSocket& peer, const WireMessage& request) {
-    if (request.body.find("stream") != std::string::npos) peer.Send(kCutStream);
+    if (request.body.find("stream") != std::string::npos) peer.Send(kStreamBegun);
     peer.AwaitClose();
     peer.Close();
   }};
@@ -96,7 +92,7 @@ TEST_F(Shutdown, WhoWaitsForRoomAndWhoIsStillSendingAreTold503) {
 TEST_F(Shutdown, WhoTakesNothingToTheEndHasNotLeft) {
   const std::string chunk = "10000\r\n" + std::string(65536, '\n') + "\r\n";
   FakeReplica endless([&](TestSocket& peer, const WireMessage&) {
-    for (bool open = peer.Send(kCutStream); open;) open = peer.Send(chunk);
+    for (bool open = peer.Send(kStreamBegun); open;) open = peer.Send(chunk);
     peer.Close();
   });
   RouterFixture router({endless.origin()}, Logging());

@@ -18,9 +18,6 @@ using http::Signal;
 using http::TestSocket;
 using http::WireMessage;
 
-constexpr char kBegun[] =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
-    "chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
 constexpr char kEnd[] = "9\r\ndata: 2\n\n\r\n0\r\n\r\n";
 
 std::string OrderTo(const std::string& method, const std::string& target) {
@@ -50,7 +47,7 @@ TEST_F(UnsteadyFleet, OneThatFlapsCostsNoRequestAndCutsNoStream) {
   Signal finish;
   FakeReplica flapping([&](TestSocket& peer, const WireMessage& request) {
     if (request.Field("X-Long").empty()) return (void)peer.Send(JsonReply(200, "{}"));
-    peer.Send(kBegun);
+    peer.Send(kStreamBegun);
     finish.Await();
     peer.Send(kEnd);
   });
@@ -109,10 +106,8 @@ TEST_F(UnsteadyFleet, OneThatComesBackUnderLoadGetsAFewAtFirstAndTheOthersWait) 
 }
 
 TEST_F(UnsteadyFleet, OneThatFailsOnTrialUnderLoadGetsNoMoreThanThose) {
-  std::atomic<bool> broken{true};
-  FakeReplica bad([&](TestSocket& peer, const WireMessage&) {
-    peer.Send(JsonReply(broken ? 500 : 200, "{}"));
-  });
+  std::atomic<int> status{500};
+  FakeReplica bad(AnsweringStatus(status));
   FakeReplica good(Answering(JsonReply(200, "{}")));
   RouterFixture router({bad.origin(), good.origin()}, [](ServiceOptions& o) {
     Adjust(o);
@@ -141,7 +136,7 @@ TEST_F(UnsteadyFleet, OneThatFailsOnTrialUnderLoadGetsNoMoreThanThose) {
   const int out = ejections();
   EXPECT_TRUE(Eventually([&] { return ejections() >= out + 4; }));
   EXPECT_LE(bad.requests() - before, (ejections() - out + 1) * 4) << "four at most each time";
-  broken = false;
+  status = 200;
   const int then = bad.requests();
   EXPECT_TRUE(Eventually([&] { return bad.requests() > then + 100; }));
   stop = true;
@@ -151,7 +146,7 @@ TEST_F(UnsteadyFleet, OneThatFailsOnTrialUnderLoadGetsNoMoreThanThose) {
 TEST_F(UnsteadyFleet, DrainedWithLongStreamsItTakesNothingNewAndEndsThemWell) {
   Signal finish;
   FakeReplica streaming([&](TestSocket& peer, const WireMessage&) {
-    peer.Send(kBegun);
+    peer.Send(kStreamBegun);
     finish.Await();
     peer.Send(kEnd);
   });
