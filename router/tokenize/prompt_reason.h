@@ -13,7 +13,7 @@ enum class PromptReason : uint8_t {
   kNoTemplate = 2,       // a chat for a model without a chat template
   kTemplate = 3,         // the template raised an error
   kRequestTemplate = 4,  // the request brings its own template
-  kUnsupported = 5,      // embedded prompts, unknown kinds of items
+  kUnsupported = 5,      // embedded prompts, unknown kinds of items, numbers that only Python keeps
   kStateful = 6,         // the prompt depends on what the engine remembers
   kPanic = 7,            // a library failed
   // Ours.
