@@ -54,6 +54,11 @@ TEST(AloneRefused, AReplicaThatIsMendedGetsItsShareAgain) {
   const int before = bad.requests();
   for (int i = 0; i < 10; ++i) router.Ask(Post("{}"));
   EXPECT_EQ(bad.requests(), before + 5);
+  status = 401;
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  status = 200;
+  for (int i = 0; i < 10; ++i) router.Ask(Post("{}"));
+  EXPECT_EQ(bad.requests(), before + 5 + 1 + 5) << "a single refusal of one that takes others";
 }
 
 std::string Bearing(const std::string& key) { return "Authorization: Bearer " + key + "\r\n"; }
@@ -142,22 +147,57 @@ TEST(AloneRefused, WhatAllRefuseIsPassedOnAndShiftsNothing) {
       peer.Send(bad ? JsonReply(status, "{\"own\":1}", "Retry-After: 7\r\n")
                     : JsonReply(200, "{}"));
     };
-    FakeReplica one(script), two(script);
-    RouterFixture router({one.origin(), two.origin()});
+    FakeReplica one(script), two(script), three(script);
+    RouterFixture router({one.origin(), two.origin(), three.origin()});
+    const auto asked = [&] { return one.requests() + two.requests() + three.requests(); };
     for (int i = 0; i < kRequests; ++i) {
       const WireMessage reply = router.Ask(Post("{\"bad\":1}"));
       EXPECT_EQ(reply.status(), status);
       EXPECT_EQ(reply.body, "{\"own\":1}");
       EXPECT_EQ(reply.Field("retry-after"), "7");
     }
-    const int once = status == 400 || status == 413 || status == 422 ? kRequests : 2 * kRequests;
-    EXPECT_EQ(one.requests() + two.requests(), once);
+    const bool for_good = status == 400 || status == 413 || status == 422;
+    const int each = for_good ? 1 : status == 429 ? 3 : 2;  // all may be full, few have other keys
+    EXPECT_EQ(asked(), each * kRequests);
+    EXPECT_EQ(router.Ask(Post("{\"bad\":1}", "", "/tokenize")).status(), status);
+    EXPECT_EQ(asked(), each * kRequests + (status == 429 ? 3 : 1)) << "no prompt, no second asked";
     const int before_one = one.requests(), before_two = two.requests();
-    for (int i = 0; i < 10; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
-    EXPECT_EQ(one.requests() - before_one, 5);
-    EXPECT_EQ(two.requests() - before_two, 5);
+    for (int i = 0; i < 12; ++i) EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+    EXPECT_EQ(one.requests() - before_one, 4);
+    EXPECT_EQ(two.requests() - before_two, 4);
     EXPECT_THAT(router.Page("/metrics"), Not(testing::ContainsRegex("refusals_total[^\n]* [1-9]")));
   }
+}
+
+// What is the client's fault is no success either.
+TEST(AloneRefused, WhatIsWrongHidesNoBrokenReplica) {
+  std::atomic<int> asked{0};
+  FakeReplica bad([&](TestSocket& peer, const WireMessage&) {
+    peer.Send(JsonReply(asked++ % 2 == 0 ? 500 : 400, "{}"));
+  });
+  FakeReplica good(Answering(JsonReply(200, "{}")));
+  RouterFixture router({bad.origin(), good.origin()});
+  for (int i = 0; i < kRequests; ++i) router.Ask(Post(Prompt(i), "x-ember-pin: r1\r\n"));
+  EXPECT_LT(asked, kRequests);
+  EXPECT_THAT(router.Page("/metrics"),
+              testing::ContainsRegex("_ejections_total.replica=\"r1\",reason=\"server_error\". 1"));
+}
+
+// Nor is its list asked for with each of its refusals: an engine may have no such path.
+TEST(AloneRefused, AnEngineThatKnowsNoneOfWhatItListsIsNotAskedEachTime) {
+  std::atomic<int> asked{0};
+  FakeReplica replica([&](TestSocket& peer, const WireMessage& request) {
+    if (!request.head.starts_with("GET /v1/models ")) return (void)peer.Send(JsonReply(404, "{}"));
+    ++asked;
+    peer.Send(JsonReply(200, R"({"object":"list","data":[{"id":"base"}]})"));
+  });
+  RouterFixture router({replica.origin()},
+                       [](ServiceOptions& o) { o.models_interval = seconds(3600); });
+  ASSERT_TRUE(AwaitModels(router, {{"base"}}));
+  const TimePoint begun = SteadyClock().Now();
+  for (int i = 0; i < kRequests; ++i) EXPECT_EQ(router.Ask(Post(Body("base"))).status(), 404);
+  const double seconds_passed = ToMilliseconds(SteadyClock().Now() - begun) / 1000;
+  EXPECT_LE(asked, 4 + static_cast<int>(seconds_passed));
 }
 
 // A replica lost an adapter that it had listed, between two questions.

@@ -64,6 +64,23 @@ TEST(Ejection, ABurstOf5xxPutsAReplicaOutAndAFewGoodRepliesBringItBack) {
       testing::ContainsRegex("_ejections_total[{]replica=\"r1\",reason=\"server_error\"} [1-9]"));
 }
 
+TEST(Ejection, WhoSays503SpeaksOfItselfThoughOthersSaySoOfTheSameRequest) {
+  FakeReplica one(Answering(JsonReply(503, "{}"))), two(Answering(JsonReply(503, "{}"))),
+      good(Answering(JsonReply(200, "{}"))), better(Answering(JsonReply(200, "{}")));
+  RouterFixture router({one.origin(), two.origin(), good.origin(), better.origin()});
+  for (int i = 0; i < 40; ++i) {
+    for (const char* pin : {"r1", "r2"}) {
+      router.Ask(Post("{\"n\":1}", "x-ember-pin: " + std::string(pin) + "\r\n"));
+    }
+    EXPECT_EQ(router.Ask(Post("{\"n\":2}")).status(), 200);
+  }
+  const std::string metrics = router.Page("/metrics");
+  for (const char* id : {"r1", "r2"}) {
+    EXPECT_THAT(metrics, testing::ContainsRegex("_ejections_total[{]replica=\"" + std::string(id) +
+                                                "\",reason=\"server_error\"} [1-9]"));
+  }
+}
+
 TEST(Ejection, RepliesThatAreNoHttpAre502AndPutAReplicaOut) {
   for (const std::string& reply :
        {std::string("220 smtp.example ESMTP\r\n\r\n"),

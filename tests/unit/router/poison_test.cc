@@ -42,5 +42,22 @@ TEST(Poison, ARefusalOfThePromptDoesNotClearIt) {
   EXPECT_EQ(broken, 3);
 }
 
+// However long the run is that its client makes of it at one of them.
+TEST(Poison, WhatFailedAtAnotherReplicaIsNothingAgainstThisOne) {
+  const auto script = [](TestSocket& peer, const WireMessage& request) {
+    const bool poison = request.body.find("poison") != request.body.npos;
+    peer.Send(JsonReply(poison ? 500 : 200, "{}"));
+  };
+  FakeReplica one(script), two(script), three(script);
+  RouterFixture router({one.origin(), two.origin(), three.origin()});
+  for (int i = 0; i < 60; ++i) EXPECT_EQ(router.Ask(Post(R"({"prompt":"good"})")).status(), 200);
+  const auto ask = [&](const std::string& pin) {
+    return router.Ask(Post(R"({"prompt":"poison"})", "x-ember-pin: " + pin + "\r\n")).status();
+  };
+  EXPECT_EQ(ask("r2"), 500);
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(ask("r1"), 500);
+  EXPECT_EQ(router.Status().replicas[0].state, "up");
+}
+
 }  // namespace
 }  // namespace ember::router

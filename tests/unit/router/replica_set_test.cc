@@ -293,9 +293,11 @@ TEST(ReplicaSet, HasRoomForManyAndSaysWhenItHasNone) {
 TEST(ReplicaSet, ComingAndGoingLeavesNothingBehind) {
   Set set(1);
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(set.Add({.id = "x", .ranks = 8}).ok());
+    ASSERT_TRUE(set.Add({.id = "x", .models = {"m"}, .ranks = 8}).ok());
+    ASSERT_TRUE(set.models().Lists("m"));
     auto flight = set.Start(set.Find("x")->members[i % 8], 0, 0, AtMs(i));
     ASSERT_TRUE(set.Remove("x").ok());
+    ASSERT_FALSE(set.models().Lists("m"));
   }
   ASSERT_TRUE(set.Add({.id = "y"}).ok());
   EXPECT_EQ(set.Find("y")->members, std::vector<ReplicaNumber>{1});

@@ -66,6 +66,31 @@ TEST(Retry, ADrainingReplicasRefusalGoesElsewhereAndTheLastOneIsPassedOn) {
   EXPECT_EQ(reply.body, "{\"error\":\"draining\"}") << "nobody else is left: its own words";
 }
 
+// Those who could have been asked went while it was thinking.
+TEST(Retry, WhenNobodyElseIsLeftTheReplicaSaysWhenToComeAgain) {
+  for (const auto& [said, told] : {std::pair("9", "9"), {"99999999", "3600"}}) {
+    for (const int status : {429, 503}) {
+      Signal go;
+      const auto script = [&, said = said](TestSocket& peer, const WireMessage&) {
+        go.Await();
+        peer.Send(JsonReply(status, "{}", "Retry-After: " + std::string(said) + "\r\n"));
+      };
+      FakeReplica one(script), two(script);
+      RouterFixture router({one.origin(), two.origin()},
+                           [](ServiceOptions& o) { o.health.probe_interval = milliseconds(10); });
+      TestSocket client = router.Client();
+      client.Send(Post("{}"));
+      ASSERT_TRUE(http::Eventually([&] { return one.requests() + two.requests() == 1; }));
+      (one.requests() == 1 ? two : one).SetHealth(500);
+      ASSERT_TRUE(router.AwaitUsable(1));
+      go.Set();
+      const WireMessage reply = client.ReadMessage();
+      EXPECT_EQ(reply.status(), status);
+      EXPECT_EQ(reply.Field("Retry-After"), told);
+    }
+  }
+}
+
 TEST(Retry, IsBounded) {
   FakeFleet fleet(5, Answering(JsonReply(503, "{}")));
   RouterFixture router(fleet.origins());

@@ -33,9 +33,16 @@ TEST_F(Routing, ADecisionMakesTheReplicaWarmBeforeItsAgentSaysSo) {
   EXPECT_EQ(Where(3, "x-ember-policy: prefix\r\n"), first);
 }
 
+int HeldAtFirst(const RouterFixture& router, const std::string& body) {
+  const std::string table = router.Ask(Post(body, "", "/admin/explain?path=/v1/completions")).body;
+  const size_t at = table.find("\"device_tokens\":");
+  return at == table.npos ? -1 : std::atoi(table.c_str() + at + 16);
+}
+
+const std::string kLongCompletion = "{\"prompt\":\"" + std::string(8000, 'a') + "\"}";
+
 // What a replica refused, or broke over, it has not computed: retries are not to be drawn there.
 TEST(RoutingFailed, WhatCameToNothingIsPresumedNowhere) {
-  const std::string body = "{\"prompt\":\"" + std::string(8000, 'a') + "\"}";
   const auto held_after = [&](const std::string& bytes) {
     FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
       peer.Send(bytes);
@@ -44,11 +51,8 @@ TEST(RoutingFailed, WhatCameToNothingIsPresumedNowhere) {
     RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
       o.router.default_policy = FindPolicy("cache_aware");
     });
-    router.Ask(Post(body, "", "/v1/completions"));
-    const std::string table =
-        router.Ask(Post(body, "", "/admin/explain?path=/v1/completions")).body;
-    const size_t at = table.find("\"device_tokens\":");
-    return at == table.npos ? -1 : std::atoi(table.c_str() + at + 16);
+    router.Ask(Post(kLongCompletion, "", "/v1/completions"));
+    return HeldAtFirst(router, kLongCompletion);
   };
   EXPECT_GT(held_after(JsonReply(200, "{}")), 1900);
   for (const int status : {400, 401, 404, 413, 422, 429, 500, 503}) {
@@ -58,6 +62,73 @@ TEST(RoutingFailed, WhatCameToNothingIsPresumedNowhere) {
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
   EXPECT_EQ(held_after(head), 0);
   EXPECT_GT(held_after(head + "b\r\ndata: {}\n\n\r\n"), 1900) << "some was streamed";
+}
+
+TEST(RoutingFailed, CountsOfAnErrorBelieNothing) {
+  std::atomic<int> status{200};
+  FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
+    peer.Send(JsonReply(
+        status, R"({"usage":{"prompt_tokens":2000,"prompt_tokens_details":{"cached_tokens":0}}})"));
+  });
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+    o.router.default_policy = FindPolicy("cache_aware");
+  });
+  const std::string older = "{\"prompt\":\"" + std::string(8000, 'b') + "\"}";
+  router.Ask(Post(older, "", "/v1/completions"));
+  router.Ask(Post(kLongCompletion, "", "/v1/completions"));
+  for (const int error : {400, 500}) {
+    status = error;
+    EXPECT_EQ(router.Ask(Post(kLongCompletion, "", "/v1/completions")).status(), error);
+    EXPECT_GT(HeldAtFirst(router, older), 1900) << error;
+  }
+}
+
+// Nor do counts of several prompts, of which nobody knows when each was computed.
+TEST(RoutingFailed, ErrorsAndBatchesTeachNoSpeed) {
+  std::atomic<bool> fails{false}, several{false};
+  FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
+    const std::string usage = R"({"usage":{"prompt_tokens":2000)" +
+                              std::string(several ? "000" : "") +
+                              R"(,"prompt_tokens_details":{"cached_tokens":0}}})";
+    if (fails) return (void)peer.Send(JsonReply(400, usage));
+    LetTimePass(milliseconds(60));
+    peer.Send(StreamReply("data: " + usage + "\n\n"));
+  });
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+    o.router.default_policy = FindPolicy("cache_aware");
+  });
+  char text = 'a';
+  const auto predicted = [&] {
+    const std::string prompt = "\"" + std::string(8000, text++) + "\"";  // nobody has it
+    const std::string body = "{\"prompt\":" + (several ? "[" + prompt + ",\"x\"]" : prompt) + "}";
+    return std::atof(
+        router.Ask(Post(body, "", "/v1/completions")).Field("x-ember-predicted-ttft-ms").c_str());
+  };
+  for (int i = 0; i < 5; ++i) predicted();
+  EXPECT_GT(predicted(), 50);
+  for (std::atomic<bool>* mode : {&fails, &several}) {
+    *mode = true;
+    for (int i = 0; i < 8; ++i) predicted();
+    *mode = false;
+    EXPECT_GT(predicted(), 50) << (mode == &fails ? "a refusal takes no time" : "nor a sum");
+  }
+}
+
+TEST(RoutingFailed, WhatAClientDidNotWaitForMayHaveBeenComputed) {
+  http::Signal ready;
+  FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
+    ready.Set();
+    peer.AwaitClose();
+  });
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
+    o.router.default_policy = FindPolicy("cache_aware");
+  });
+  http::TestSocket client = router.Client();
+  client.Send(Post(kLongCompletion, "", "/v1/completions"));
+  ASSERT_TRUE(ready.Await());
+  client.Close();
+  ASSERT_TRUE(http::Eventually([&] { return router.Status().replicas[0].under_way == 0; }));
+  EXPECT_GT(HeldAtFirst(router, kLongCompletion), 1900);
 }
 
 TEST_F(Routing, AReplicaWhoseAgentIsLostHoldsNothing) {

@@ -166,7 +166,7 @@ TEST(SeenHeaders, TheIdThatSdksLookForIsTheReplicasElseTheClientsElseOurs) {
 }
 
 TEST(SeenHeaders, AnErrorTookNoRoute) {
-  FakeReplica replica(Answering(JsonReply(400, R"({"usage":{"prompt_tokens":9}})")));
+  FakeReplica replica(Answering(JsonReply(400, R"({"timings":{"cache_n":8,"prompt_n":1}})")));
   RouterFixture router({replica.origin()});
   EXPECT_EQ(router.Ask(Post("{}")).Field("x-ember-route"), "");
   EXPECT_THAT(router.Page("/metrics"), HasSubstr(R"(route="none",status="400"} 1)"));
@@ -265,19 +265,29 @@ TEST(SeenStatus, MillionsOfTokenIdsAreReadBesideTheLoop) {
   EXPECT_THAT(router.Page("/admin/explain?id=a"), HasSubstr("\"prompt_tokens\":300001"));
 }
 
+// Each token is sent so long after the client has the one before.
 TEST(SeenStreams, TheTimeBetweenTokensIsMeasured) {
-  FakeReplica replica([](http::TestSocket& peer, const WireMessage&) {
+  std::atomic<int> seen{0};
+  FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
     peer.Send(
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
         "Transfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 3; ++i) {
       peer.Send("9\r\ndata: 1\n\n\r\n");
+      for (int n = seen; n <= i; n = seen) seen.wait(n);
       LetTimePass(milliseconds(30));
     }
     peer.Send("0\r\n\r\n");
   });
   RouterFixture router({replica.origin()});
-  EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  http::TestSocket client = router.Client();
+  client.Send(Post("{}"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(client.ReadUntil("data: 1\n\n"));
+    ++seen;
+    seen.notify_all();
+  }
+  EXPECT_TRUE(client.ReadUntil("0\r\n\r\n"));
   const std::string metrics = router.Page("/metrics");
   EXPECT_THAT(metrics, HasSubstr("ember_router_inter_token_seconds_count 2\n"));
   EXPECT_THAT(metrics, HasSubstr("ember_router_inter_token_seconds_bucket{le=\"0.025\"} 0\n"));
