@@ -87,7 +87,7 @@ Status SetField(std::string_view name, std::string_view value, ReplicaConfig* ou
   if (name == "model") {
     return want(ReadModels(value, &out->models), "names of at most 256 bytes between commas");
   }
-  if (name == "ranks") return want(ReadRanks(value, out), "N or N@FIRST, N at most 64");
+  if (name == "ranks") return want(ReadRanks(value, out), "N or N@FIRST, N from 1 to 64");
   if (name == "weight") {
     return want(ReadNumber(value, 0.01, kMaxWeight, &out->weight), "a number from 0.01 to 100");
   }
