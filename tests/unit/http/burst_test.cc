@@ -71,6 +71,32 @@ TEST(Burst, RestsBetweenReads) {
   EXPECT_GE(std::chrono::steady_clock::now() - begun, (kEvents / 2 - 1) * BurstPacer::kTick);
 }
 
+TEST(Burst, WhatComesAfterItsEndIsNotWaitedForToBeMore) {
+  constexpr int kEvents = 10;
+  std::atomic<int> seen{0};
+  FakeUpstream upstream([&](TestSocket& peer) {
+    peer.ReadMessage();
+    peer.Send(kStreamHead);
+    for (int i = 0; i < kEvents; ++i) {
+      peer.Send("data: " + std::to_string(i) + "\n\n");
+      for (int n = seen; n <= i; n = seen) seen.wait(n);
+    }
+    LetTimePass(10 * BurstPacer::kTick);
+    peer.Send("data: last\n\n");
+    peer.AwaitClose();
+  });
+  const auto door = Door::To(upstream.origin());
+  TestSocket client = door->Client();
+  client.Send(Post("{}"));
+  for (int i = 0; i < kEvents; ++i) {
+    EXPECT_TRUE(client.ReadUntil("data: " + std::to_string(i) + "\n\n"));
+    seen = i + 1;
+    seen.notify_all();
+  }
+  EXPECT_TRUE(client.ReadUntil("data: last\n\n"));
+  client.Close();
+}
+
 TEST(Burst, OfAnySizeArrivesWhole) {
   std::string all;
   FakeUpstream upstream([&](TestSocket& peer) {

@@ -205,5 +205,18 @@ TEST(Upload, SlowBodiesLeaveRoomForOthers) {
   EXPECT_EQ(other.ReadMessage().status(), 200);
 }
 
+// However soon the next byte comes: the whole has its time, too.
+TEST(Upload, AByteNowAndThenIsNoBody) {
+  FakeUpstream upstream(AnswerAlways("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  HttpServerOptions options;
+  options.body_timeout = milliseconds(300);
+  const auto door = Door::To(upstream.origin(), options);
+  TestSocket client = door->Client();
+  client.Send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60\r\n\r\n");
+  for (int i = 0; i < 60 && client.StaysSilent(milliseconds(50)); ++i) client.Send("x");
+  EXPECT_EQ(client.ReadMessage().status(), 408);
+  EXPECT_EQ(upstream.accepted(), 0);
+}
+
 }  // namespace
 }  // namespace ember::http

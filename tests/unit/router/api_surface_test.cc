@@ -104,7 +104,8 @@ TEST(Paths, AllElseIs404InTheShapeOfTheApi) {
   for (const char* path : {"/v1/files", "/v1/files/f-1/content", "/custom/a"}) {
     EXPECT_EQ(router.Ask(Get(path)).status(), 200) << path;
   }
-  for (const char* head : {"TRACE /v1/models", "CONNECT /v1/models"}) {
+  for (const char* head :
+       {"TRACE /v1/models", "CONNECT /v1/models", "TRACE /custom/a", "CONNECT /custom/a"}) {
     const auto reply = router.Ask(std::string(head) + " HTTP/1.1\r\nHost: a\r\n\r\n");
     EXPECT_NE(reply.status(), 200) << head;
   }

@@ -123,5 +123,28 @@ TEST(Disconnect, StoppingTheRouterFinishesWhatIsUnderWay) {
   stop.join();
 }
 
+// Neither that it works nor that it does not.
+TEST(Disconnect, AClientThatLeftSaysNothingOfTheReplica) {
+  FakeReplica bad([](TestSocket& peer, const WireMessage& request) {
+    if (request.body.find("leave") == request.body.npos) return (void)peer.Send(JsonReply(500, ""));
+    peer.AwaitClose();
+  });
+  FakeReplica good(Answering(JsonReply(200, "{}")));
+  RouterFixture router({bad.origin(), good.origin()});
+  const std::string pin = "x-ember-pin: r1\r\n";
+  for (int i = 0; i < 10 && router.Status().replicas[0].state == "up"; ++i) {
+    const std::string number = std::to_string(i);
+    router.Ask(Post("{\"n\":" + number + "}", pin));
+    const int before = bad.requests();
+    TestSocket client = router.Client();
+    client.Send(Post("{\"leave\":" + number + "}", pin));
+    http::Eventually(
+        [&] { return bad.requests() > before || router.Status().replicas[0].state != "up"; });
+    client.Close();
+    ASSERT_TRUE(http::Eventually([&] { return router.Status().replicas[0].under_way == 0; }));
+  }
+  EXPECT_EQ(router.Status().replicas[0].state, "ejected");
+}
+
 }  // namespace
 }  // namespace ember::router

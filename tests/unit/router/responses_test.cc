@@ -5,6 +5,7 @@
 #include <set>
 
 #include "router/front/response_id.h"
+#include "router/response_homes.h"
 #include "tests/unit/router/router_fixture.h"
 
 namespace ember::router {
@@ -104,6 +105,27 @@ TEST(ResponseIdFinder, FindsTheIdWhereverPiecesAreCutAndNoOther) {
   ResponseIdFinder bounded;
   EXPECT_EQ(bounded.Feed(std::string(1 << 20, 'x')), "");
   EXPECT_EQ(bounded.Feed(reply), "");
+}
+
+TEST(ResponseHomes, AreBoundedAndThoseThatAreAskedForStay) {
+  const auto home = std::make_shared<Endpoint>(ReplicaConfig{.id = "r"}, HealthOptions());
+  ResponseHomes homes;
+  const auto is_known = [&](const std::string& id) {
+    http::Request request{.method = "GET"};
+    request.SetTarget("/v1/responses/" + id);
+    return homes.Find(request) != nullptr;
+  };
+  homes.Remember("resp_mine", home);
+  homes.Remember("resp_idle", home);
+  for (size_t i = 0; i < ResponseHomes::kMaxResponses; ++i) {
+    ASSERT_TRUE(is_known("resp_mine")) << i;
+    homes.Remember("resp_" + std::to_string(i), home);
+  }
+  EXPECT_FALSE(is_known("resp_idle"));
+  EXPECT_EQ(homes.size(), ResponseHomes::kMaxResponses);
+  const std::string long_id(ResponseHomes::kMaxId + 1, 'x');
+  homes.Remember(long_id, home);
+  EXPECT_FALSE(is_known(long_id));
 }
 
 }  // namespace

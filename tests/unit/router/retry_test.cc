@@ -91,6 +91,29 @@ TEST(Retry, WhenNobodyElseIsLeftTheReplicaSaysWhenToComeAgain) {
   }
 }
 
+TEST(Retry, NothingIsTakenFromAReplicaThatHangsWhenTheOthersHaveGone) {
+  Signal end;
+  const auto script = [&](TestSocket& peer, const WireMessage&) {
+    end.Await();
+    peer.Send(JsonReply(200, "{}"));
+  };
+  FakeReplica one(script), two(script);
+  RouterFixture router({one.origin(), two.origin()}, [](ServiceOptions& o) {
+    o.health.probe_interval = milliseconds(10);
+    o.health.probe_timeout = milliseconds(50);
+  });
+  TestSocket client = router.Client();
+  client.Send(Post("{}"));
+  ASSERT_TRUE(http::Eventually([&] { return one.requests() + two.requests() == 1; }));
+  FakeReplica& asked = one.requests() == 1 ? one : two;
+  (&asked == &one ? two : one).SetHealth(500);
+  ASSERT_TRUE(router.AwaitUsable(1));
+  asked.SetHealth(0);
+  ASSERT_TRUE(router.AwaitUsable(0));
+  end.Set();
+  EXPECT_EQ(client.ReadMessage().status(), 200);
+}
+
 TEST(Retry, IsBounded) {
   FakeFleet fleet(5, Answering(JsonReply(503, "{}")));
   RouterFixture router(fleet.origins());

@@ -83,16 +83,15 @@ TEST(RoutingFailed, CountsOfAnErrorBelieNothing) {
   }
 }
 
-// Nor do counts of several prompts, of which nobody knows when each was computed.
+// Nor do several prompts, of which engines begin to answer the first while they compute the others.
 TEST(RoutingFailed, ErrorsAndBatchesTeachNoSpeed) {
   std::atomic<bool> fails{false}, several{false};
   FakeReplica replica([&](http::TestSocket& peer, const WireMessage&) {
-    const std::string usage = R"({"usage":{"prompt_tokens":2000)" +
-                              std::string(several ? "000" : "") +
-                              R"(,"prompt_tokens_details":{"cached_tokens":0}}})";
-    if (fails) return (void)peer.Send(JsonReply(400, usage));
-    LetTimePass(milliseconds(60));
-    peer.Send(StreamReply("data: " + usage + "\n\n"));
+    constexpr std::string_view kUsage =
+        R"({"usage":{"prompt_tokens":2000,"prompt_tokens_details":{"cached_tokens":0}}})";
+    if (fails) return (void)peer.Send(JsonReply(400, kUsage));
+    if (!several) LetTimePass(milliseconds(60));
+    peer.Send(StreamReply("data: " + std::string(kUsage) + "\n\n"));
   });
   RouterFixture router({replica.origin()}, [](ServiceOptions& o) {
     o.router.default_policy = FindPolicy("cache_aware");
@@ -110,7 +109,7 @@ TEST(RoutingFailed, ErrorsAndBatchesTeachNoSpeed) {
     *mode = true;
     for (int i = 0; i < 8; ++i) predicted();
     *mode = false;
-    EXPECT_GT(predicted(), 50) << (mode == &fails ? "a refusal takes no time" : "nor a sum");
+    EXPECT_GT(predicted(), 50) << (mode == &fails ? "errors" : "batches");
   }
 }
 
