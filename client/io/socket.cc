@@ -6,9 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
+
+#include "proto/base/time.h"
 
 namespace ember::io {
 namespace {
+
+constexpr Duration kPortLeftBehind = seconds(2), kBindPause = milliseconds(10);
 
 void SetOption(int fd, int level, int option, int value) {
   // Fails only on a descriptor that is no TCP socket, which would be a bug of ours.
@@ -38,7 +43,13 @@ Status BindAndListen(int fd, const SocketAddress& address) {
   // So that a restart need not wait for old connections in TIME_WAIT; a port in use stays an error.
   SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.family() == AF_INET6) SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (::bind(fd, address.get(), address.length) != 0) return ErrnoStatus("bind", errno);
+  // The kernel closes the sockets of a killed process that used io_uring a while after the process
+  // is gone for whoever waited for it: on a busy machine its successor would find the port in use.
+  const TimePoint until = SteadyClock().Now() + kPortLeftBehind;
+  while (::bind(fd, address.get(), address.length) != 0) {
+    if (errno != EADDRINUSE || SteadyClock().Now() >= until) return ErrnoStatus("bind", errno);
+    std::this_thread::sleep_for(kBindPause);
+  }
   if (::listen(fd, SOMAXCONN) != 0) return ErrnoStatus("listen", errno);
   return OkStatus();
 }

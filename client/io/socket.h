@@ -15,7 +15,8 @@ namespace ember::io {
 Status ErrnoStatus(std::string_view what, int error);
 
 Result<FileDescriptor> OpenSocket(int family, int flags);
-// Bound and listening; the first address of the endpoint that can be bound.
+// Bound and listening; the first address of the endpoint that can be bound. Waits up to two seconds
+// for a port that is in use.
 Result<FileDescriptor> OpenListenSocket(const Endpoint& endpoint, int flags);
 // Of a connected one. Small frames don't wait for acknowledgements of earlier ones; and within one
 // host nothing is paced, whatever the system's congestion control does on networks.

@@ -4,6 +4,10 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <filesystem>
+#include <future>
+#include <thread>
+
 #include "client/io/socket.h"
 #include "tests/unit/io/loop_fixture.h"
 
@@ -88,6 +92,27 @@ TEST(Socket, KnowsAConnectionToItself) {
 }
 
 EMBER_EVERY_LOOP(ConnectSocketTest);
+
+size_t OpenFiles() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                                           std::filesystem::directory_iterator()));
+}
+
+// As a killed process that used io_uring leaves its port behind for a while.
+TEST(ListenSocket, WaitsForAPortThatIsAboutToBeFree) {
+  FileDescriptor former = std::move(*OpenListenSocket({"127.0.0.1", 0}, 0));
+  const uint16_t port = LocalPort(former.get());
+  const size_t before = OpenFiles();
+  auto successor = std::async(std::launch::async, [port] {
+    return OpenListenSocket({"127.0.0.1", port}, 0);
+  });
+  while (OpenFiles() == before) std::this_thread::yield();
+  EXPECT_EQ(successor.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  former = FileDescriptor();
+  const Result<FileDescriptor> fd = successor.get();
+  ASSERT_TRUE(fd.ok()) << fd.status().ToString();
+  EXPECT_EQ(LocalPort(fd->get()), port);
+}
 
 }  // namespace
 }  // namespace ember::io

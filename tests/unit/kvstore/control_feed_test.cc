@@ -45,6 +45,7 @@ class Picture final : public FeedListener {
   void OnLost(const Status&) override {
     const std::lock_guard lock(mutex_);
     ++losses_;
+    current_.clear();
   }
 
   template <typename F>
