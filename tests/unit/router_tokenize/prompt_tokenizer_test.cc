@@ -175,6 +175,31 @@ TEST_F(PromptTokenizerTest, NobodyIsAskedAboutAPromptThatIsKnownToBeCut) {  // A
             std::string::npos);
 }
 
+TEST_F(PromptTokenizerTest, AnEngineThatTellsNoTokensIsAskedAFewTimesOnly) {  // D4
+  one_.status = "404 Not Found";
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(SourceOf(Ask("m")), TokenSource::kText);
+  EXPECT_LT(one_.asked, 20) << "in three ways each time";
+}
+
+TEST_F(PromptTokenizerTest, WhoeverTellsTheTokensWhatElseIsAskedIsKnown) {  // A8
+  const auto check = [this](const std::string& model, TokenSource source) {
+    const auto ask = [&](const std::string& members) {
+      const SharedPrompt prompt =
+          Ask(model + R"(",)" + members + R"("user":"u)", "/v1/completions");
+      EXPECT_EQ(SourceOf(prompt), source) << members;
+      return prompt;
+    };
+    EXPECT_TRUE(ask("")->counted_alone());
+    EXPECT_TRUE(ask(R"("n":2,)")->several);
+    EXPECT_TRUE(ask(R"("prompt_logprobs":1,)")->prompt_logprobs);
+    EXPECT_TRUE(ask(R"("truncate_prompt_tokens":-1,)")->doubtful);
+  };
+  check("m", TokenSource::kEngine);
+  check("other", TokenSource::kText);
+  tokenizer_.local().models().Add("m", ModelFolder(KindNamed("gpt4")).Load());
+  check("m", TokenSource::kLocal);
+}
+
 // Engines tokenize chats and completions only, and are not thought silent for it.
 TEST_F(PromptTokenizerTest, OtherApisAreNotAskedOfEngines) {
   for (int i = 0; i < 6; ++i) {
