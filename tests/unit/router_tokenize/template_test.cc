@@ -184,5 +184,31 @@ TEST(Template, APromptIsKnownUpToWhatIsNoTextAndReasonsAreTold) {
       PromptReason::kNone);
 }
 
+TEST(Template, WhatNoEnginePrintsChangesNothing) {
+  const auto model = ModelFolder(KindNamed("qwen")).Load(false);
+  const auto text = [&](PromptApi api, const std::string& body) {
+    ModelTokenizer::Rendered out;
+    EXPECT_EQ(Render(*model, api, body, &out), PromptReason::kNone) << body;
+    return out.text;
+  };
+  const auto chat = [&](const std::string& system) {
+    return text(PromptApi::kChat, R"({"messages":[{"role":"system","content":)" + system +
+                                      R"(},{"role":"user","content":"Q"}]})");
+  };
+  const std::string plain = chat(R"("S")");
+  EXPECT_EQ(chat(R"("x-anthropic-billing-header: 1\nS")"), plain);
+  EXPECT_EQ(chat(R"([{"type":"text","text":"x-anthropic-billing-header: 1"},)"
+                 R"({"type":"text","text":"S"}])"),
+            plain);
+  EXPECT_EQ(text(PromptApi::kResponses, R"({"instructions":"","input":"Q"})"),
+            text(PromptApi::kResponses, R"({"input":"Q"})"));
+  const auto claude = [&](const std::string& blocks) {
+    return text(PromptApi::kAnthropic,
+                R"({"messages":[{"role":"user","content":"Q"},{"role":"assistant","content":[)" +
+                    blocks + R"({"type":"text","text":"A"}]},{"role":"user","content":"R"}]})");
+  };
+  EXPECT_EQ(claude(R"({"type":"redacted_thinking","data":"x"},)"), claude(""));
+}
+
 }  // namespace
 }  // namespace ember::router
