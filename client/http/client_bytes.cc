@@ -61,9 +61,9 @@ asio::awaitable<ClientBytes::Error> ClientBytes::Fill(size_t size) {
 
 asio::awaitable<ClientBytes::Error> ClientBytes::Discard() {
   Consume(unread().size());
-  if (co_await AwaitAhead()) co_return ended_;
-  size_t n = 0;
-  co_return co_await wire_.ReadSome(asio::buffer(ahead_), &n);
+  (void)co_await AwaitAhead();
+  const auto [ec, n] = co_await wire_.socket().async_read_some(asio::buffer(ahead_), kAwait);
+  co_return ec;
 }
 
 asio::awaitable<ClientBytes::Error> ClientBytes::ReadInto(asio::mutable_buffer into, size_t* got) {

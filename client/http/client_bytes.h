@@ -41,7 +41,8 @@ class ClientBytes {
   void Wake() { wake_.cancel(); }
   // Waits for more behind the unread bytes; takes at most `size` of them from the wire.
   boost::asio::awaitable<Error> Fill(size_t size);
-  // Reads on to throw away, whatever ended it before; an error once nothing will come.
+  // Reads on to throw away, whatever ended it before, and past TLS; an error once nothing will
+  // come.
   boost::asio::awaitable<Error> Discard();
   // At least one byte to `into`; bytes that are unread come first.
   boost::asio::awaitable<Error> ReadInto(boost::asio::mutable_buffer into, size_t* got);

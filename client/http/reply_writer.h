@@ -29,6 +29,7 @@ class ReplyWriter final : public ResponseWriter {
   Cancellation& gone() override;
   bool stopping() const override;
 
+  bool ended() const { return state_ == State::kEnded; }
   // After the handler: the connection can take another request.
   bool reusable() const { return state_ == State::kEnded && client_.keep_alive; }
   // The reply was cut, and only a reset can tell the client so.

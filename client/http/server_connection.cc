@@ -113,6 +113,7 @@ asio::awaitable<void> ServerConnection::Serve() {
   try {
     for (bool first = true; (!first || co_await Secure()) && co_await ServeOne(first);)
       first = false;
+    if (ends_whole_) co_await SayFarewell();
     Close();
   } catch (const std::exception& e) {
     spdlog::error("http: connection of {} ends: {}", peer_, e.what());
@@ -224,6 +225,7 @@ asio::awaitable<bool> ServerConnection::Handle(Request& request) {
     error_code failed;
     wire_.socket().set_option(asio::socket_base::linger(true, 0), failed);
   }
+  ends_whole_ = writer.ended();
   co_return writer.reusable() && !gone_.cancelled();
 }
 
@@ -257,10 +259,18 @@ void ServerConnection::EndRefusal() {
   server_->refusals.fetch_sub(1);
 }
 
+asio::awaitable<void> ServerConnection::SayFarewell() {
+  phase_ = Phase::kClosing;
+  watchdog_.ExpireAt(After(kLinger));
+  co_await wire_.SayFarewell();
+  watchdog_.Disarm();
+}
+
 // Closing a socket with unread bytes makes the kernel reset it, and a reset can overtake the reply.
 asio::awaitable<void> ServerConnection::Linger(Duration at_most) {
   phase_ = Phase::kClosing;
   watchdog_.ExpireAt(After(at_most));
+  co_await wire_.SayFarewell();
   error_code ec;
   wire_.socket().shutdown(tcp::socket::shutdown_send, ec);
   while (!ec) ec = co_await bytes_.Discard();

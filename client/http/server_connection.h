@@ -61,6 +61,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
                                              const RequestReader::Failure& failure);
   boost::asio::awaitable<void> Refuse();
   void EndRefusal();
+  boost::asio::awaitable<void> SayFarewell();
   boost::asio::awaitable<void> Linger(Duration at_most);
 
   void OnTimeout();
@@ -86,6 +87,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool watching_errors_ = false;
   bool asking_for_end_ = false;
   bool probed_ = false;
+  bool ends_whole_ = true;  // what was sent is no part of a reply
   bool write_pending_ = false;
   // When the wait for the client to take some began, and how long it was behind already.
   TimePoint waits_since_;

@@ -26,6 +26,16 @@ void Wire::Close() {
   socket_.close(ignored);
 }
 
+asio::awaitable<void> Wire::SayFarewell() {
+  if (!secure() || !socket_.is_open()) co_return;
+  SSL* ssl = tls_->native_handle();
+  const bool said = (SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN) != 0;
+  if (said || !SSL_is_init_finished(ssl)) co_return;
+  // As if the peer had said his: else the shutdown would wait for it.
+  SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN);
+  (void)co_await tls_->async_shutdown(kAwait);
+}
+
 asio::awaitable<Wire::Error> Wire::AcceptTls(TlsContext& context) {
   tls_ = std::make_unique<Tls>(socket_, context.native());
   const auto [ec] = co_await tls_->async_handshake(asio::ssl::stream_base::server, kAwait);

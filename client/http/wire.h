@@ -29,6 +29,9 @@ class Wire {
   Socket& socket() { return socket_; }
   bool secure() const { return tls_ != nullptr; }
   void Close();
+  // Under TLS says that nothing more follows (close_notify): without it the peer can't tell the end
+  // from a cut. The peer's answer is not waited for, and nothing can be read here any more.
+  boost::asio::awaitable<void> SayFarewell();
 
   // From here on under TLS, as its server.
   boost::asio::awaitable<Error> AcceptTls(TlsContext& context);

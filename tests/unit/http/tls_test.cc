@@ -5,6 +5,12 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/write.hpp>
+
 #include "tests/unit/http/door.h"
 #include "tests/unit/http/test_certificate.h"
 
@@ -47,6 +53,30 @@ Result<CallReply> Ask(Door& door, UpstreamPool& pool, Origin origin, std::string
   UpstreamRequest request{.method = "POST", .target = "/", .headers = {}, .host = "", .body = body};
   return RunOn(door.loop, pool.Call(std::move(origin), std::move(request), {}, 16u << 20));
 }
+
+// A client with the blocking calls of OpenSSL; it never says farewell itself.
+class TlsClient {
+ public:
+  explicit TlsClient(uint16_t port, int version = TLS1_3_VERSION) : stream_(context_, tls_) {
+    SSL_set_max_proto_version(stream_.native_handle(), version);
+    stream_.next_layer().connect({boost::asio::ip::address_v4::loopback(), port});
+    stream_.handshake(boost::asio::ssl::stream_base::client);
+  }
+  void Send(std::string_view bytes) { boost::asio::write(stream_, boost::asio::buffer(bytes)); }
+  // How the stream ends: eof is a farewell, stream_truncated is none.
+  boost::system::error_code ReadAll(std::string* out = nullptr) {
+    std::string all;
+    boost::system::error_code ec;
+    boost::asio::read(stream_, boost::asio::dynamic_buffer(all), ec);
+    if (out != nullptr) *out = std::move(all);
+    return ec;
+  }
+
+ private:
+  boost::asio::io_context context_;
+  boost::asio::ssl::context tls_{boost::asio::ssl::context::tls_client};
+  boost::asio::ssl::stream<boost::asio::ip::tcp::socket> stream_;
+};
 
 TEST(Tls, CarriesRequestsAndRepliesOfAnySizeOnKeptConnections) {
   const TestCertificate certificate(kNames);
@@ -183,6 +213,43 @@ TEST(Tls, AClientThatLeavesIsNoticed) {  // D17
             StatusCode::kDeadline);
   EXPECT_TRUE(handling.is_set());
   EXPECT_TRUE(gone.Await());
+}
+
+// Without it nobody could tell the end of a reply that only the connection's end delimits from a
+// cut.
+TEST(Tls, EveryEndInOrderIsSaid) {
+  const TestCertificate certificate(kNames);
+  HttpServerOptions options = Secured(certificate);
+  options.idle_timeout = milliseconds(100);
+  Door door(
+      [](Request& request, ResponseWriter& writer) -> awaitable<void> {
+        Status sent = co_await writer.Begin({}, std::nullopt, "piece");
+        if (request.path == "/cut") co_return writer.Abort();
+        sent = co_await writer.End();
+      },
+      options);
+  const std::string head = " HTTP/1.1\r\nHost: a\r\n";
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    for (const std::string& request :
+         {"GET /" + head + "Connection: close\r\n\r\n", "GET /" + head + "\r\n",
+          std::string("GET / HTTP/1.0\r\n\r\n"), "GET /" + head + "\r\nBAD\r\n\r\n",
+          std::string("BAD\r\n\r\n")}) {
+      TlsClient client(door.port(), version);
+      client.Send(request);
+      std::string reply;
+      EXPECT_EQ(client.ReadAll(&reply), boost::asio::error::eof) << request;
+      EXPECT_THAT(reply, HasSubstr("HTTP/1.1 ")) << request;
+      // The client still has its side open, which only who is refused may be waited for.
+      if (request.ends_with("BAD\r\n\r\n")) continue;
+      EXPECT_TRUE(Eventually([&] { return door.server->connection_count() == 0; })) << request;
+    }
+    for (const std::string& request :
+         {"GET /cut" + head + "\r\n", std::string("GET /cut HTTP/1.0\r\n\r\n")}) {
+      TlsClient client(door.port(), version);
+      client.Send(request);
+      EXPECT_NE(client.ReadAll(), boost::asio::error::eof) << "a cut reply is no end";
+    }
+  }
 }
 
 TEST(Tls, SilentAndBrokenHandshakesEndInTime) {
