@@ -96,6 +96,12 @@ TEST_F(EventPieces, AreBoundedByWork) {
   EXPECT_LE(largest, 2 * 2000u) << "all are 29,000";
 }
 
+TEST_F(EventPieces, OfManySmallEventsTheWorkIsAddedUp) {
+  std::vector<std::string> events;
+  for (uint64_t i = 0; i < 100; ++i) events.push_back(Event(100, i));
+  EXPECT_LE(LargestOf(events), 2 * 512u) << "all are 10,000";
+}
+
 TEST_F(EventPieces, AreBoundedByWorkThatOnlyTheListenerKnows) {
   pieces_.further = 200;
   std::vector<std::string> events;
