@@ -48,6 +48,7 @@ asio::awaitable<Status> Admission::Wait(AdmissionRequest request, http::Cancella
   const TimePoint since = Now();
   asio::steady_timer timer(executor_, since + options_.max_wait);
   Outcome outcome = Outcome::kWaiting;
+  if (queue_.size() == 0) drained_.OnFirstWaiter(since);
   ++crowds_[request.places];
   const FairQueue::Ticket ticket = queue_.Push(
       turn,

@@ -19,10 +19,21 @@ double DrainRate::CountAt(TimePoint now) const {
 void DrainRate::OnEnd(TimePoint now) {
   count_ = CountAt(now) + 1;
   at_ = now;
+  ++ended_since_;
+}
+
+void DrainRate::OnFirstWaiter(TimePoint now) {
+  waiting_since_ = now;
+  ended_since_ = 0;
 }
 
 int DrainRate::SecondsFor(size_t requests, TimePoint now) const {
-  const double per_second = CountAt(now) / kMemorySeconds;
+  double per_second = CountAt(now) / kMemorySeconds;
+  // Most of the memory may have been idle. What has only just begun is taken to do one a second.
+  const double waited = ToMilliseconds(now - waiting_since_) / 1000;
+  if (waited < kMemorySeconds) {
+    per_second = std::max(per_second, (ended_since_ + 1) / (waited + 1));
+  }
   if (per_second * kLongest <= 1) return static_cast<int>(kLongest);
   const double seconds = std::ceil(static_cast<double>(requests) / per_second);
   return static_cast<int>(std::clamp(seconds, 1.0, kLongest));

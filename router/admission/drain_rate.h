@@ -8,6 +8,8 @@ namespace ember::router {
 class DrainRate {
  public:
   void OnEnd(TimePoint now);
+  // From now on somebody waits, and before nobody did: what ended before was all that came.
+  void OnFirstWaiter(TimePoint now);
   // Seconds until so many more have ended: 1 to 30.
   int SecondsFor(size_t requests, TimePoint now) const;
 
@@ -15,6 +17,8 @@ class DrainRate {
   double CountAt(TimePoint now) const;  // ended, each fading over kMemory
   double count_ = 0;
   TimePoint at_;
+  TimePoint waiting_since_;
+  double ended_since_ = 0;
 };
 
 }  // namespace ember::router

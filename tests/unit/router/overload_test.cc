@@ -111,14 +111,14 @@ TEST_F(QueueTest, ReplicasThatComeAndGoDoNotShortenRetryAfter) {
   }
   const auto refused = [&] { return router.Ask(Post("{}", "x-ember-pin: r1\r\n")); };
   for (int i = 0; i < 20; ++i) EXPECT_EQ(refused().status(), 429);
-  EXPECT_EQ(refused().Field("Retry-After"), "30") << "nothing has ended";
+  EXPECT_GE(std::stoi(refused().Field("Retry-After")), 3) << "nothing has ended";
   for (size_t i = 0; i < 8; ++i) {
     slow.Answer(1);
     EXPECT_EQ(clients[i].ReadMessage().status(), 200);
     send_to_slow();
     ASSERT_TRUE(AwaitWaiting(router, 2));
   }
-  EXPECT_LT(std::stoi(refused().Field("Retry-After")), 20);
+  EXPECT_LT(std::stoi(refused().Field("Retry-After")), 3);
 }
 
 TEST_F(QueueTest, AnotherTenantIsNotHeldBackByAFlood) {

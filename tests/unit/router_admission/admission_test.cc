@@ -111,11 +111,11 @@ TEST(Admission, RetryAfterIsByWhatWasServed) {
   Place place;
   for (const char* name : {"1", "2", "3", "4"}) place.Come("t", name);
   for (int i = 0; i < 1000; ++i) place.Change();
-  EXPECT_EQ(place.RetryAfter(), 30) << "nothing was";
+  EXPECT_GE(place.RetryAfter(), 5) << "nothing was";
   for (int i = 0; i < 3; ++i) place.Leave();
   ASSERT_TRUE(place.AwaitLog({"1", "2", "3"}));
   const int of_one = place.RetryAfter();
-  EXPECT_LT(of_one, 10);
+  EXPECT_LT(of_one, 5);
   for (const char* name : {"5", "6", "7"}) place.Come("t", name);
   EXPECT_GT(place.RetryAfter(), of_one) << "more wait before whoever comes then";
 }
@@ -147,7 +147,7 @@ TEST(Admission, TheQueueIsBoundedInNumberAndTime) {
   Place place({.max_waiting = 2, .max_wait = milliseconds(50)});
   for (const char* name : {"1", "2", "3"}) place.Come("t", name);
   EXPECT_EQ(place.Log(), Log{"3 busy"});
-  EXPECT_EQ(place.RetryAfter(), 30) << "nothing drains";
+  EXPECT_GE(place.RetryAfter(), 3) << "nothing drains";
   ASSERT_TRUE(place.AwaitLog({"3 busy", "1 deadline", "2 deadline"}));
   EXPECT_EQ(place.RetryAfter(), 1) << "nobody waits";
   EXPECT_THAT(place.Metrics(), HasSubstr("queue_refused_total{reason=\"full\"} 1\n"));

@@ -174,7 +174,7 @@ TEST(FairQueue, EveryCostIsServedOnce) {
 }
 
 TEST(DrainRate, SaysWhenToComeAgain) {
-  const TimePoint start{};
+  const TimePoint start = TimePoint() + seconds(1000);
   DrainRate rate;
   EXPECT_EQ(rate.SecondsFor(1, start), 30) << "nothing drains";
   for (int i = 0; i < 1000; ++i) rate.OnEnd(start + milliseconds(100) * i);  // 10 a second
@@ -183,6 +183,22 @@ TEST(DrainRate, SaysWhenToComeAgain) {
   EXPECT_EQ(rate.SecondsFor(1, now), 1);
   EXPECT_EQ(rate.SecondsFor(100000, now), 30);
   EXPECT_GT(rate.SecondsFor(100, now + seconds(10)), 20) << "what was long ago says little";
+}
+
+TEST(DrainRate, IdleTimeBeforeABurstDoesNotCount) {
+  const TimePoint burst = TimePoint() + seconds(100);
+  DrainRate rate;
+  rate.OnEnd(burst - seconds(20));
+  rate.OnFirstWaiter(burst);
+  EXPECT_EQ(rate.SecondsFor(10, burst), 10) << "nothing is known";
+  EXPECT_EQ(rate.SecondsFor(10, burst + seconds(4)), 30) << "none has ended";
+  for (int i = 1; i <= 10; ++i) rate.OnEnd(burst + milliseconds(200) * i);  // 5 a second
+  EXPECT_NEAR(rate.SecondsFor(11, burst + seconds(2)), 2, 1);
+  // Then some whose first replies end all at once, after which none does.
+  rate.OnFirstWaiter(burst + seconds(3));
+  for (int i = 0; i < 4; ++i) rate.OnEnd(burst + seconds(3));
+  EXPECT_GE(rate.SecondsFor(11, burst + seconds(3)), 3);
+  EXPECT_GE(rate.SecondsFor(11, burst + seconds(30)), 29);
 }
 
 }  // namespace
