@@ -25,6 +25,7 @@ struct ReplyTokens {
   uint64_t cached = 0;     // not computed: found in the replica or loaded
   uint64_t loaded = 0;     // of those, from the store
   uint64_t predicted = 0;  // of the replica's own, as its decision expected; 0: none
+  uint64_t output = 0;     // of the answer; 0: there is none, or its length is not known
 };
 
 class ReplicaEstimate {

@@ -130,7 +130,8 @@ void DropOwnNames(http::Headers* headers) {
 
 ReplyTokens TokensOf(const AttemptResult& result, const CandidateCost* cost) {
   ReplyTokens tokens{.prompt = result.usage->cached_tokens + result.usage->computed_tokens,
-                     .cached = result.usage->cached_tokens};
+                     .cached = result.usage->cached_tokens,
+                     .output = result.usage->output_tokens};
   if (cost != nullptr) tokens.predicted = cost->local_tokens;
   if (cost != nullptr && result.route == RouteName(Route::kRemote)) {
     tokens.loaded = tokens.cached - std::min<uint64_t>(tokens.cached, cost->local_tokens);

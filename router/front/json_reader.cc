@@ -26,19 +26,21 @@ std::optional<uint64_t> Count(const simdjson::simdjson_result<element>& value) {
 // `usage` as chats and completions have it, or as responses do, or messages, where `input_tokens`
 // are those that were not read from a cache.
 std::optional<ReplyUsage> UsageOf(const simdjson::simdjson_result<element>& usage) {
+  const auto chat = Count(usage["completion_tokens"]);
+  const uint64_t output = chat ? *chat : Count(usage["output_tokens"]).value_or(0);
   if (const auto read = Count(usage["cache_read_input_tokens"])) {
     const uint64_t rest = Count(usage["input_tokens"]).value_or(0);
     // Some engines say 0 as well when they do not count.
     return ReplyUsage{*read, rest + Count(usage["cache_creation_input_tokens"]).value_or(0),
-                      *read > 0};
+                      *read > 0, output};
   }
   for (const auto& [total, details] : {std::pair("prompt_tokens", "prompt_tokens_details"),
                                        std::pair("input_tokens", "input_tokens_details")}) {
     const auto prompt = Count(usage[total]);
     if (!prompt) continue;
     const auto told = Count(usage[details]["cached_tokens"]);
-    if (!told || *told > *prompt) return ReplyUsage{0, *prompt, false};
-    return ReplyUsage{*told, *prompt - *told, true};
+    if (!told || *told > *prompt) return ReplyUsage{0, *prompt, false, output};
+    return ReplyUsage{*told, *prompt - *told, true, output};
   }
   return {};
 }
@@ -152,7 +154,9 @@ std::optional<ReplyUsage> ReadUsage(std::string_view json) {
   if (Parser().parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) return {};
   const auto cached = Count(root["timings"]["cache_n"]);
   const auto computed = Count(root["timings"]["prompt_n"]);
-  if (cached && computed) return ReplyUsage{*cached, *computed};
+  if (cached && computed) {
+    return ReplyUsage{*cached, *computed, true, Count(root["timings"]["predicted_n"]).value_or(0)};
+  }
   if (const auto usage = UsageOf(root["usage"])) return usage;
   if (const auto usage = UsageOf(root["response"]["usage"])) return usage;
   return UsageOf(root["message"]["usage"]);

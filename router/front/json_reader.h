@@ -26,6 +26,7 @@ struct ReplyUsage {
   // False: the engine told only how long the prompt was, here all computed. Many do unless asked,
   // and even those that tell how much was cached are silent when that was nothing.
   bool counted = true;
+  uint64_t output_tokens = 0;  // of the answer; 0: it has none, or its length was not told
 };
 
 // From a whole reply or one event: `timings` (llama.cpp) or `usage` (OpenAI, of responses too;

@@ -17,7 +17,9 @@ struct Options {
   std::vector<uint64_t> seeds = {1, 2, 3};
   double store_tokens_per_ms = 0, slow_loads = 0, speed = 1, rate = 1;
   size_t routers = 1, limit = 0, cache_blocks = 0;
-  double report_ms = 250;
+  double report_ms = 250, first_slower = 1;
+  uint64_t output = 32;
+  bool whole = false;
 };
 
 struct Scenario {
@@ -51,6 +53,7 @@ Scenario ScenarioOf(const std::string& name, const Options& o) {
     s.share_from_ms = 22000;
     s.share_to_ms = 34000;
   }
+  chat.output_tokens = o.output;
   s.work = [name, chat](uint64_t seed) { return MakeChat(name, chat, seed); };
   return s;
 }
@@ -155,6 +158,9 @@ int Main(int argc, char** argv) {
   app.add_option("--routers", o.routers,
                  "that share the requests and see each other's load in reports only");
   app.add_option("--report-ms", o.report_ms, "between two load reports");
+  app.add_flag("--whole", o.whole, "replies are not streamed");
+  app.add_option("--output", o.output, "tokens of an answer, of the scenarios");
+  app.add_option("--first-slower", o.first_slower, "times the first replica's prefill");
   app.add_option("--cache-blocks", o.cache_blocks, "of a replica; 0: the scenario's");
   CLI11_PARSE(app, argc, argv);
   std::vector<Scenario> scenarios;
@@ -165,6 +171,8 @@ int Main(int argc, char** argv) {
   for (Scenario& s : scenarios) {
     s.fleet.routers = o.routers;
     s.fleet.report_ms = o.report_ms;
+    s.fleet.streams = !o.whole;
+    s.fleet.first_slower = o.first_slower;
     s.fleet.engine.load_tokens_per_ms = o.store_tokens_per_ms;
     s.fleet.engine.slow_loads = o.slow_loads;
     if (o.cache_blocks > 0) s.fleet.engine.cache_blocks = o.cache_blocks;

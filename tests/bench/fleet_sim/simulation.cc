@@ -178,7 +178,7 @@ class Run {
     const uint64_t life = replica.lives;
     Later(served.first_token_ms, [=, this, &replica] {
       if (replica.lives != life) return (*known)[chosen].estimate.OnEnd(flight);
-      (*known)[chosen].estimate.OnFirstToken(flight, At(now_));
+      if (shape_.streams) (*known)[chosen].estimate.OnFirstToken(flight, At(now_));
       --waiting_[chosen];
       ++running_[chosen];
     });
@@ -195,12 +195,14 @@ class Run {
         return;
       }
       --running_[chosen];
-      const double service_ms = served.end_ms - served.first_token_ms;
+      if (!shape_.streams) k.estimate.OnWholeReply(flight, At(now_));
+      const double service_ms = served.end_ms - (shape_.streams ? served.first_token_ms : sent);
       k.service_ms += (k.service_ms == 0 ? 1 : 0.2) * (service_ms - k.service_ms);
       k.estimate.OnReply(flight,
                          {.prompt = session.turns[turn].tokens,
                           .cached = served.cached_tokens,
-                          .loaded = served.loaded_tokens},
+                          .loaded = served.loaded_tokens,
+                          .output = session.turns[turn].output_tokens},
                          At(now_));
       k.estimate.OnEnd(flight);
       replica.Finish(session.turns[turn]);

@@ -19,6 +19,7 @@ struct FleetShape {
   EngineShape engine;
   double first_slower = 1;  // replica 0 computes so much longer
   size_t routers = 1;       // requests are dealt to them in turn
+  bool streams = true;      // else a reply comes as a whole
   double report_ms = 250;   // between two load reports of a replica, to all routers
   // Scenarios; 0: it does not happen.
   double kill_first_ms = 0, back_ms = 0;  // replica 0 dies, and comes back empty

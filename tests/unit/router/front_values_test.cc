@@ -155,6 +155,14 @@ TEST(JsonReader, ReadsCountsOfEnginesAndOfOpenAi) {
     EXPECT_EQ(ReadUsage(silent)->computed_tokens, 7u) << silent;
     EXPECT_FALSE(ReadUsage(silent)->counted) << silent;
   }
+  for (const char* long_answer :
+       {R"({"usage":{"prompt_tokens":7,"completion_tokens":300}})",
+        R"({"usage":{"input_tokens":7,"output_tokens":300}})",
+        R"({"usage":{"input_tokens":7,"cache_read_input_tokens":0,"output_tokens":300}})",
+        R"({"timings":{"cache_n":6,"prompt_n":1,"predicted_n":300}})"}) {
+    EXPECT_EQ(ReadUsage(long_answer)->output_tokens, 300u) << long_answer;
+  }
+  EXPECT_EQ(ReadUsage(R"({"usage":{"prompt_tokens":7}})")->output_tokens, 0u);
   // More cached than there were is no count.
   const auto more =
       ReadUsage(R"({"usage":{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}})");

@@ -247,6 +247,54 @@ TEST(ReplicaEstimate, AfterAMinutesSilenceItIsJudgedAnew) {
   EXPECT_NEAR(view.prefill.PredictMs(1000, 0), 100, 30);
 }
 
+// Where nothing is streamed the answers are most of what replies take, and their lengths are told.
+TEST(ReplicaEstimate, WholeRepliesTeachTheOrderOfMagnitudeHoweverLongTheirAnswers) {
+  struct Engine {
+    double prompt_ms, output_ms;  // a token
+  };
+  // A processor, a small accelerator, a large one.
+  for (const Engine& engine : {Engine{4, 50}, Engine{0.2, 12}, Engine{0.06, 8}}) {
+    for (const uint64_t output : {0, 1, 50, 1000}) {
+      ReplicaEstimate estimate;
+      double now = 0;
+      for (int i = 0; i < 64; ++i) {
+        const uint64_t prompt = 500 + 100 * (i % 16);
+        const double ms = 5 + engine.prompt_ms * static_cast<double>(prompt) +
+                          engine.output_ms * static_cast<double>(output);
+        const auto flight = estimate.OnSent(10, At(now));
+        estimate.OnWholeReply(flight, At(now += ms));
+        estimate.OnReply(flight, {.prompt = prompt, .output = output}, At(now));
+        estimate.OnEnd(flight);
+      }
+      const Replica view = Described(estimate, now);
+      EXPECT_EQ(view.prefill_basis, PrefillBasis::kLittle);
+      const double ratio = view.prefill.PredictMs(1000, 0) / (1000 * engine.prompt_ms);
+      EXPECT_GE(ratio, 0.15) << engine.prompt_ms << " " << output;
+      EXPECT_LE(ratio, 3) << engine.prompt_ms << " " << output;
+    }
+  }
+}
+
+TEST(ReplicaEstimate, TheFirstStreamsCountForMoreThanAllWholeReplies) {
+  ReplicaEstimate estimate;
+  double now = 0;
+  const auto reply = [&](bool whole, double ms) {
+    const auto flight = estimate.OnSent(10, At(now += 2000));
+    if (whole) {
+      estimate.OnWholeReply(flight, At(now + ms));
+    } else {
+      estimate.OnFirstToken(flight, At(now + ms));
+    }
+    estimate.OnReply(flight, {.prompt = 1000}, At(now + ms));
+    estimate.OnEnd(flight);
+  };
+  for (int i = 0; i < 16; ++i) reply(true, 900 - 10 * i);
+  for (int i = 0; i < 4; ++i) reply(false, 100);
+  EXPECT_NEAR(Described(estimate, now).prefill.PredictMs(1000, 0), 100, 5);
+  reply(true, 500);  // more than that: tells nothing
+  EXPECT_NEAR(Described(estimate, now).prefill.PredictMs(1000, 0), 100, 5);
+}
+
 TEST(ReplicaEstimate, WhatRepliesSaidAMinuteAgoIsStale) {
   // A replica that seemed slow once is sent nothing that could show that it no longer is.
   ReplicaEstimate estimate;
