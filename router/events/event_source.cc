@@ -66,8 +66,16 @@ bool EventSource::ReadReplay(TimePoint now) {
   if (!frames) {
     EventSocket::Change change;
     while ((change = replay_->NextChange()) != EventSocket::Change::kNone) {
-      if (change == EventSocket::Change::kConnected) continue;
-      stream_.OnReplayBroken(UnavailableError("the replay's connection failed"), now);
+      if (change == EventSocket::Change::kConnected) {
+        replay_connected_ = true;
+        continue;
+      }
+      // A batch that is too large for a frame ends the connection.
+      stream_.OnReplayBroken(
+          change == EventSocket::Change::kLost && replay_connected_
+              ? CorruptError("the replay's connection ended in its answer: is a batch too large?")
+              : UnavailableError("the replay's connection failed"),
+          now);
       break;
     }
     return false;
@@ -117,6 +125,7 @@ void EventSource::KeepReplay(TimePoint now) {
       EventSocket::AskReplay(context_, replay_endpoint_->address, wanted->from);
   if (!socket.ok()) return stream_.OnReplayBroken(socket.status(), now);
   replay_ = *std::move(socket);
+  replay_connected_ = false;
 }
 
 void EventSource::KeepSubscription(TimePoint now) {

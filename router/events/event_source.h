@@ -50,6 +50,7 @@ class EventSource {
   bool lost_ = false;  // subscription_ is of no use but for what waits in it
   std::optional<EventSocket> replay_;
   uint64_t replay_number_ = 0;  // of replay_
+  bool replay_connected_ = false;
   std::optional<TimePoint> reopen_at_ = TimePoint::min();
   ReopenPause pause_;
 };

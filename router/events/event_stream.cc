@@ -42,14 +42,14 @@ void EventStream::OnLive(uint64_t sequence, ByteSpan payload, TimePoint now) {
     Begin(0);
   }
   if (phase_ != Phase::kLive) {
-    Hold(sequence, payload);
+    Hold(sequence, payload, now);
     DrainHeld();
     if (phase_ == Phase::kReplaying && held_.empty() && purpose_ == Purpose::kGap) FinishReplay();
     return;
   }
   if (!next_) {
     if (sequence != 0 && options_.has_replay && !resync_at_) {
-      Hold(sequence, payload);
+      Hold(sequence, payload, now);
       return Ask(Purpose::kJoin, now);
     }
     Begin(sequence);
@@ -57,7 +57,7 @@ void EventStream::OnLive(uint64_t sequence, ByteSpan payload, TimePoint now) {
   if (sequence < *next_) return;  // a replay brought it
   if (sequence > *next_) {
     if (options_.has_replay) {
-      Hold(sequence, payload);
+      Hold(sequence, payload, now);
       failures_ = 0;
       return Ask(Purpose::kGap, now);
     }
@@ -78,7 +78,7 @@ void EventStream::OnLive(uint64_t sequence, ByteSpan payload, TimePoint now) {
 
 bool EventStream::TakeFirstAnswer(uint64_t sequence, ByteSpan payload, TimePoint now) {
   if (purpose_ == Purpose::kVerify) {
-    if (sequence == *next_ - 1 && IsKnown(sequence, Xxh3Of64(payload))) {
+    if (sequence < *next_ && IsKnown(sequence, Xxh3Of64(payload))) {
       reconnected_ = true;
       purpose_ = Purpose::kGap;
       return false;
@@ -135,6 +135,7 @@ void EventStream::OnReplayed(uint64_t sequence, ByteSpan payload, TimePoint now)
   }
   progressed_ = true;
   failures_ = 0;
+  skipped_ = 0;
   deadline_ = now + options_.stall;
   if (held_.empty()) return;
   DrainHeld();
@@ -162,7 +163,10 @@ void EventStream::OnReplayEnd(TimePoint now) {
 
 void EventStream::OnReplayBroken(const Status& why, TimePoint now) {
   if (phase_ != Phase::kReplaying) return;
-  if (!progressed_ && ++failures_ >= options_.attempts) return GiveUp(why, now);
+  if (!progressed_ && ++failures_ >= options_.attempts &&
+      !(why.code() == StatusCode::kCorrupt && SkipNext(why))) {
+    return GiveUp(why, now);
+  }
   phase_ = Phase::kPausing;
   deadline_ = now + options_.first_pause * (1 << std::min(failures_, 10));
 }
@@ -178,6 +182,7 @@ void EventStream::Tick(TimePoint now) {
     }
     return;
   }
+  if (now >= HoldDeadline()) return GiveUp(DeadlineError("the replay takes too long"), now);
   if (now < deadline_) return;
   if (phase_ == Phase::kPausing) return Ask(purpose_, now);
   // Without an end marker, silence after the answers is the end, unless something is missing still.
@@ -191,7 +196,7 @@ std::optional<EventStream::Replay> EventStream::replay() const {
 }
 
 std::optional<TimePoint> EventStream::deadline() const {
-  if (phase_ != Phase::kLive) return deadline_;
+  if (phase_ != Phase::kLive) return std::min(deadline_, HoldDeadline());
   if (resync_wanted_ && !resync_at_) return TimePoint();  // to be planned
   return resync_at_;
 }
@@ -207,7 +212,8 @@ void EventStream::Ask(Purpose purpose, TimePoint now) {
       asked_from_ = *next_;
       break;
     case Purpose::kVerify:
-      asked_from_ = *next_ - 1;
+      // Without an end marker one that has fewer batches is silent: the last attempt asks for any.
+      asked_from_ = failures_ + 1 < options_.attempts ? *next_ - 1 : 0;
       break;
     case Purpose::kProbe:
       asked_from_ = missing_;
@@ -246,7 +252,20 @@ void EventStream::SkipToHeld(const Status& why) {
   DrainHeld();
 }
 
+bool EventStream::SkipNext(const Status& why) {
+  const bool takes_all = purpose_ == Purpose::kJoin && !next_;
+  if ((purpose_ != Purpose::kGap && !takes_all) || skipped_ >= options_.attempts) return false;
+  const uint64_t skipped = next_.value_or(0);
+  if (!held_.empty() && skipped + 1 >= held_.front().sequence) return false;
+  ++skipped_;
+  failures_ = 0;
+  purpose_ = Purpose::kGap;
+  LoseBatch(skipped, 0, why);
+  return true;
+}
+
 void EventStream::GiveUp(const Status& why, TimePoint now) {
+  skipped_ = 0;
   if (next_ && (purpose_ == Purpose::kJoin || purpose_ == Purpose::kProbe)) {
     // What is known is true even when a resync fails.
     PlanResync(now);
@@ -264,22 +283,27 @@ void EventStream::GiveUp(const Status& why, TimePoint now) {
   PlanResync(now);
 }
 
+TimePoint EventStream::HoldDeadline() const {
+  return held_.empty() ? TimePoint::max() : held_.front().since + options_.longest_hold;
+}
+
 void EventStream::Restart(const Status& why) {
   metrics_.restarts.Add();
   Lose(why);
   next_.reset();
   failures_ = 0;
+  skipped_ = 0;
   phase_ = Phase::kLive;
   resync_at_.reset();
 }
 
-void EventStream::Hold(uint64_t sequence, ByteSpan payload) {
+void EventStream::Hold(uint64_t sequence, ByteSpan payload, TimePoint now) {
   // What finds no room is missing later, and asked for then.
   if (held_.size() >= options_.max_held || held_bytes_ + payload.size() > options_.max_held_bytes) {
     return;
   }
   held_bytes_ += payload.size();
-  held_.push_back({sequence, Bytes(payload.begin(), payload.end())});
+  held_.push_back({sequence, Bytes(payload.begin(), payload.end()), now});
 }
 
 void EventStream::DropHeld() {
@@ -321,9 +345,14 @@ void EventStream::ApplyOrLose(uint64_t sequence, ByteSpan payload, bool live) {
 }
 
 void EventStream::LoseUnreadable(uint64_t sequence, ByteSpan payload) {
+  LoseBatch(sequence, Xxh3Of64(payload),
+            CorruptError("batch " + std::to_string(sequence) + " can't be read"));
+}
+
+void EventStream::LoseBatch(uint64_t sequence, uint64_t digest, const Status& why) {
   missing_ = sequence;
-  Lose(CorruptError("batch " + std::to_string(sequence) + " can't be read"));
-  Passed(sequence, Xxh3Of64(payload));
+  Lose(why);
+  Passed(sequence, digest);
   known_since_ = *next_;
 }
 

@@ -26,6 +26,7 @@ struct EventStreamOptions {
   Duration longest_resync = seconds(600);
   size_t max_held_bytes = 16u << 20;  // live messages held while a replay runs
   size_t max_held = 8192;
+  Duration longest_hold = seconds(60);  // of a live message, however a replay drips
 };
 
 class EventStream {
@@ -52,7 +53,7 @@ class EventStream {
   // Messages of the replay that replay() names; those of an older one are not passed here.
   void OnReplayed(uint64_t sequence, ByteSpan payload, TimePoint now);
   void OnReplayEnd(TimePoint now);
-  // The replay gave garbage, or its connection failed.
+  // The replay gave garbage or was cut in its answer (kCorrupt), or its connection failed.
   void OnReplayBroken(const Status& why, TimePoint now);
 
   void Tick(TimePoint now);
@@ -79,6 +80,7 @@ class EventStream {
   struct Held {
     uint64_t sequence;
     Bytes payload;
+    TimePoint since;
   };
 
   void Ask(Purpose purpose, TimePoint now);
@@ -87,10 +89,14 @@ class EventStream {
   void PlanResync(TimePoint now);
   // True: go on with the message. False: it was dealt with.
   bool TakeFirstAnswer(uint64_t sequence, ByteSpan payload, TimePoint now);
+  // Goes on behind the batch that can't be got through a connection. False: there is no such way.
+  bool SkipNext(const Status& why);
   void GiveUp(const Status& why, TimePoint now);
+  // What is held must not wait longer.
+  TimePoint HoldDeadline() const;
   void Restart(const Status& why);
 
-  void Hold(uint64_t sequence, ByteSpan payload);
+  void Hold(uint64_t sequence, ByteSpan payload, TimePoint now);
   void DropHeld();
   // Applies what is held up to the first hole.
   void DrainHeld();
@@ -106,6 +112,7 @@ class EventStream {
   bool IsKnown(uint64_t sequence, uint64_t digest) const;
   void ApplyOrLose(uint64_t sequence, ByteSpan payload, bool live);
   void LoseUnreadable(uint64_t sequence, ByteSpan payload);
+  void LoseBatch(uint64_t sequence, uint64_t digest, const Status& why);
   void Lose(const Status& why);
   // The batch of that number is the first of all that is passed on since the last loss.
   void Begin(uint64_t sequence);
@@ -135,6 +142,7 @@ class EventStream {
   bool reconnected_ = false;    // what this replay brings was lost with the connection
   bool whole_ = false;          // once it is over, nothing since the publisher's first is missing
   int failures_ = 0;            // attempts without progress
+  int skipped_ = 0;             // batches without progress
   TimePoint deadline_{};        // of the phase
   bool resync_wanted_ = false;  // something was lost since, and a replay may bring all of it back
   std::optional<TimePoint> resync_at_;

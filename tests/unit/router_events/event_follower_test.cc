@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <future>
 
+#include "router/events/event_socket.h"
 #include "tests/unit/router_events/engine_model.h"
 #include "tests/unit/router_events/fake_publisher.h"
 #include "tests/unit/support/eventually.h"
@@ -113,6 +114,19 @@ TEST_F(EventFollowerTest, AReplicaThatGoesIsNotFollowedAndOneThatComesBackIsAske
   ASSERT_TRUE(publisher.WaitForSubscriber());
   EXPECT_TRUE(Eventually([&] { return Known(0, PromptOf(2, 8)) == 8; }));
   EXPECT_EQ(Known(0, PromptOf(1, 8)), 8u);
+}
+
+// A17: a batch that no frame takes, among those that a router is to have at its start.
+TEST_F(EventFollowerTest, ABatchThatIsTooLargeHidesNoOthers) {
+  FakePublisher publisher;
+  EngineModel engine;
+  publisher.Publish(engine.Store(PromptOf(1, 8)));
+  publisher.Publish(std::string(EventSocket::kMaxFrameBytes + 1, 'x'));
+  publisher.Publish(engine.Store(PromptOf(2, 8)));
+  ASSERT_TRUE(Add("r,http=127.0.0.1:9,events=" + publisher.address() +
+                  ",replay=" + publisher.replay_address()));
+  EXPECT_TRUE(Eventually([&] { return Known(0, PromptOf(2, 8)) == 8; }));
+  EXPECT_EQ(Known(0, PromptOf(1, 8)), 0u) << "its removal may be in what could not be had";
 }
 
 TEST_F(EventFollowerTest, AnAddressThatCantBeFollowedIsLeftOut) {

@@ -173,5 +173,131 @@ TEST_F(EventStreamTest, AReplayThatBringsNothingNewIsNotWaitedFor) {
   EXPECT_THAT(Heard(), ElementsAre("lost", "8"));
 }
 
+// A1: what is live waits for a replay that drips, but not for ever.
+TEST_F(EventStreamTest, AReplayThatDripsHoldsNothingBackWithoutEnd) {
+  Follow(0);
+  Live(1000);
+  uint64_t next = 1;
+  for (; Asked() != -1 && next < 100; ++next) {
+    Replay(next);
+    EXPECT_LE(*stream_.deadline(), TimePoint() + options_.longest_hold) << "it is waked for that";
+    Pass(seconds(8));
+  }
+  EXPECT_EQ(now_, TimePoint() + seconds(64));
+  EXPECT_THAT(std::vector(sink_.heard.end() - 2, sink_.heard.end()), ElementsAre("lost", "1000"));
+  Live(1001);
+  EXPECT_EQ(sink_.heard.back(), "1001");
+  ASSERT_TRUE(stream_.deadline()) << "asked for later, for what it may bring then";
+  EXPECT_EQ(*stream_.deadline() - now_, options_.first_resync);
+}
+
+// A17: a batch that is too large for a frame ends each connection that it is asked for through.
+TEST_F(EventStreamTest, ABatchThatEndsEveryConnectionIsPassedOver) {
+  const auto cut = [this] {
+    for (int i = 0; i < options_.attempts; ++i) {
+      stream_.OnReplayBroken(CorruptError("cut"), now_);
+      if (i + 1 < options_.attempts) Pass(options_.first_pause * 4);
+    }
+    EXPECT_EQ(Asked(), -1) << "after a pause";
+    Pass(options_.first_pause);
+  };
+  Connect();
+  Replay(0);
+  Replay(1);
+  stream_.OnReplayBroken(CorruptError("cut"), now_);
+  Pass(options_.first_pause);
+  EXPECT_EQ(Asked(), 2);
+  cut();
+  EXPECT_EQ(Asked(), 3);
+  Replay(3);
+  stream_.OnReplayBroken(CorruptError("cut"), now_);
+  Pass(options_.first_pause);
+  cut();
+  cut();  // two in a row
+  EXPECT_EQ(Asked(), 6);
+  Live(8);
+  Replay(6);
+  Replay(7);
+  EXPECT_THAT(Heard(), ElementsAre("0", "1", "lost", "3", "lost", "lost", "6", "7", "8"));
+  // Asked for later, like every batch that could not be had, and nothing is given up for it.
+  Pass(Duration());
+  Pass(options_.first_resync);
+  EXPECT_EQ(Asked(), 5);
+  cut();
+  Live(9);
+  EXPECT_THAT(Heard(), ElementsAre("9"));
+}
+
+TEST_F(EventStreamTest, TheFirstBatchMayBeTheOneThatEndsConnections) {
+  Connect();
+  for (int i = 0; i < options_.attempts; ++i) {
+    EXPECT_EQ(Asked(), 0);
+    stream_.OnReplayBroken(CorruptError("cut"), now_);
+    Pass(options_.first_pause * 4);
+  }
+  EXPECT_EQ(Asked(), 1);
+  Replay(1);
+  End();
+  EXPECT_THAT(Heard(), ElementsAre("lost", "1")) << "and not trusted";
+}
+
+// Whoever ends every connection is asked no more than some times, and what is live is heard.
+TEST_F(EventStreamTest, APublisherThatEndsEveryConnectionIsLeftAlone) {
+  Follow(0);
+  Live(100);
+  const uint64_t asked = metrics_.replays.value();
+  for (int i = 0; i < 100 && Waits(); ++i) {
+    if (Asked() != -1) stream_.OnReplayBroken(CorruptError("cut"), now_);
+    Pass(seconds(1));
+  }
+  EXPECT_LE(metrics_.replays.value() - asked, 12u);
+  EXPECT_EQ(Heard().back(), "100");
+  Live(101);
+  EXPECT_THAT(Heard(), ElementsAre("101"));
+}
+
+// Nobody is there: no batch is to blame.
+TEST_F(EventStreamTest, AReplayThatCantBeReachedIsGivenUpAtOnce) {
+  Follow(0);
+  Live(100);
+  for (int i = 0; i < options_.attempts; ++i) {
+    EXPECT_EQ(Asked(), 1);
+    stream_.OnReplayBroken(UnavailableError("refused"), now_);
+    Pass(options_.first_pause * 4);
+  }
+  EXPECT_EQ(Asked(), -1);
+  EXPECT_THAT(Heard(), ElementsAre("lost", "100"));
+}
+
+// A2: it has fewer batches than the one before, and no end marker says so.
+TEST_F(EventStreamTest, ASilentVerificationEndsWithAskingForAnything) {
+  Follow(19);
+  Connect();
+  for (int i = 1; i < options_.attempts; ++i) {
+    EXPECT_EQ(Asked(), 19);
+    Pass(options_.first_answer);
+    EXPECT_EQ(Asked(), -1);
+    Pass(options_.first_pause * 4);
+  }
+  EXPECT_EQ(Asked(), 0);
+  Replay(0, 1000);
+  EXPECT_EQ(Asked(), 0);
+  Replay(0, 1000);
+  Pass(options_.stall);
+  Live(1, 1000);
+  EXPECT_THAT(Heard(), ElementsAre("lost", "1000", "trusted", "1001"));
+
+  // The same one, that was busy: nothing is given up.
+  Connect();
+  for (int i = 1; i < options_.attempts; ++i) {
+    Pass(options_.first_answer);
+    Pass(options_.first_pause * 4);
+  }
+  EXPECT_EQ(Asked(), 0);
+  for (uint64_t n = 0; n < 3; ++n) Replay(n, 1000);
+  End();
+  EXPECT_THAT(Heard(), ElementsAre("1002"));
+}
+
 }  // namespace
 }  // namespace ember::router

@@ -87,7 +87,7 @@ class EventSubscriberTest : public ::testing::Test {
 
   // For tests in which only the machine is slow: nothing is done for want of an answer.
   void BePatient() {
-    options_.first_answer = options_.stall = seconds(3600);
+    options_.first_answer = options_.stall = options_.longest_hold = seconds(3600);
     options_.attempts = 1'000'000;
     subscriber_ = Subscriber();
   }
