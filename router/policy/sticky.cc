@@ -30,8 +30,14 @@ double ScoreOf(std::string_view conversation, const Replica& replica) {
   return -replica.weight / std::log(u);
 }
 
-// Of a replica of weight 1, in requests.
-double BoundOf(std::span<const Candidate> candidates) {
+// What a replica of weight 1 may have, in requests: `home`, where the conversation belongs, and
+// each of the others.
+struct Bounds {
+  double home = 0;
+  double others = 0;
+};
+
+Bounds BoundsOf(std::span<const Candidate> candidates, size_t home) {
   double requests = 1;  // the request itself
   double weight = 0;
   for (const Candidate& c : candidates) {
@@ -39,7 +45,12 @@ double BoundOf(std::span<const Candidate> candidates) {
     weight += c.replica->weight;
   }
   const double mean = requests / weight;
-  return std::max(std::ceil(kBound * mean), mean + kSlack);
+  const Replica& at_home = *candidates[home].replica;
+  // Of those who take what is too much for it each has an equal part: or a hot conversation would
+  // fill the next one as well, and the one after it, while the last are idle.
+  return {.home = std::max(std::ceil(kBound * mean), mean + kSlack),
+          .others = std::ceil((requests - static_cast<double>(RequestsAt(at_home))) /
+                              (weight - at_home.weight))};
 }
 
 }  // namespace
@@ -55,15 +66,16 @@ RoutingDecision StickyPolicy::Decide(const PolicyInput& input) const {
     order.emplace_back(ScoreOf(input.conversation_id, *input.candidates[i].replica), i);
   }
   std::sort(order.begin(), order.end(), std::greater<>());
-  const double bound = BoundOf(input.candidates);
+  const size_t home = order.front().second;
+  const Bounds bounds = BoundsOf(input.candidates, home);
   for (const auto& [score, i] : order) {
+    const double bound = i == home ? bounds.home : bounds.others;
     const Replica& replica = *input.candidates[i].replica;
     const auto then = static_cast<double>(RequestsAt(replica) + 1);
     if (then > std::max<double>(bound * replica.weight, replica.load.slots_total)) continue;
-    if (i == order.front().second) return DecisionFor(*this, input, i, "conversation");
+    if (i == home) return DecisionFor(*this, input, i, "conversation");
     return DecisionFor(*this, input, i,
-                       "conversation_overflow: its replica " +
-                           input.candidates[order.front().second].replica->id +
+                       "conversation_overflow: its replica " + input.candidates[home].replica->id +
                            " is over the bound");
   }
   return DecisionFor(*this, input, LeastLoaded(input.candidates, input.draw), "least_load");

@@ -197,6 +197,20 @@ TEST(Sticky, LoadIsBoundedAndTheSurplusGoesToTheSameSecondChoice) {
   EXPECT_EQ(by_id[home]->in_flight, 125u);
 }
 
+// One that asks for more than a replica can do leaves none idle while the others queue.
+TEST(Sticky, WhatIsTooMuchOfAHotConversationIsSharedByAllOthers) {
+  PolicyFixture f = Fleet(4);
+  const std::string home = Sticky(f, "hot");
+  std::map<std::string, Replica*> by_id;
+  for (size_t i = 0; i < 4; ++i) {
+    by_id[f.at(i).replica->id] = const_cast<Replica*>(f.at(i).replica);
+    by_id[f.at(i).replica->id]->load.slots_total = 0;
+  }
+  for (int i = 0; i < 20; ++i) ++by_id[Sticky(f, "hot")]->in_flight;
+  EXPECT_LE(by_id[home]->in_flight, 9u);
+  for (const auto& [id, r] : by_id) EXPECT_GE(r->in_flight, 3u) << id;
+}
+
 TEST(Sticky, AFreeSlotIsNeverOverTheBound) {
   PolicyFixture f = Fleet(2);
   const std::string home = Sticky(f, "x");
