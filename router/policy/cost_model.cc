@@ -20,6 +20,9 @@ constexpr double kMaxRisk = 0.25;
 // Those who wait for what is computed now, and as many again who come while they wait and find a
 // longer queue than there would have been.
 constexpr double kDelayedByOne = 2;
+// While no speed is known, waits may be guessed a hundred times too long, and work would be so much
+// too dear that a burst all waited at one replica for its first request's prefix.
+constexpr double kBehindAtMostGuessed = 0.25;
 // What is evicted is the least recently used: at mean churn a quarter of it would have been asked
 // for again, as often as other tokens are. A replica with k times the churn throws out what was
 // used k times more recently, and near that quarter the chance grows with about its fourth power.
@@ -97,6 +100,7 @@ CostModel::CostModel(const PolicyInput& input) : input_(input) {
   mean_churn_ /= n;
   mean_free_ /= n;
   behind_ = kDelayedByOne * requests_per_ms / n * (wait_ms / n);
+  if (best_basis_ == PrefillBasis::kNone) behind_ = std::min(behind_, kBehindAtMostGuessed);
   std::sort(matches.begin(), matches.end(), std::greater<>());
   longest_tokens_ = matches.front();
   if (matches.size() > 1) shared_tokens_ = matches[1];
