@@ -1,5 +1,7 @@
 #include "client/http/request.h"
 
+#include <algorithm>
+
 namespace ember::http {
 namespace {
 
@@ -10,19 +12,11 @@ int HexDigit(char c) {
   return -1;
 }
 
-// application/x-www-form-urlencoded; a broken escape stays as it is.
+// application/x-www-form-urlencoded.
 std::string Decode(std::string_view s) {
-  std::string out;
-  out.reserve(s.size());
-  for (size_t i = 0; i < s.size(); ++i) {
-    if (s[i] == '%' && i + 2 < s.size() && HexDigit(s[i + 1]) >= 0 && HexDigit(s[i + 2]) >= 0) {
-      out += static_cast<char>(HexDigit(s[i + 1]) * 16 + HexDigit(s[i + 2]));
-      i += 2;
-    } else {
-      out += s[i] == '+' ? ' ' : s[i];
-    }
-  }
-  return out;
+  std::string spaced(s);
+  std::replace(spaced.begin(), spaced.end(), '+', ' ');
+  return PercentDecoded(spaced);
 }
 
 // Where the host of an absolute-form target begins; 0: it is none.
@@ -41,6 +35,20 @@ std::string_view OriginForm(std::string_view target) {
 }
 
 }  // namespace
+
+std::string PercentDecoded(std::string_view s) {
+  std::string out;
+  out.reserve(s.size());
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (s[i] == '%' && i + 2 < s.size() && HexDigit(s[i + 1]) >= 0 && HexDigit(s[i + 2]) >= 0) {
+      out += static_cast<char>(HexDigit(s[i + 1]) * 16 + HexDigit(s[i + 2]));
+      i += 2;
+    } else {
+      out += s[i];
+    }
+  }
+  return out;
+}
 
 std::optional<std::string_view> HostOfTarget(std::string_view target) {
   const size_t host = HostBegin(target);

@@ -30,6 +30,9 @@ struct Request {
   void SetTarget(std::string_view new_target);
 };
 
+// "a%2Fb" gives "a/b"; a broken escape stays as it is.
+std::string PercentDecoded(std::string_view s);
+
 // "host" of an absolute-form target ("http://host/path"), which may be empty; else nothing.
 std::optional<std::string_view> HostOfTarget(std::string_view target);
 

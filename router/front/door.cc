@@ -31,6 +31,7 @@ class InFlight {
 }  // namespace
 
 asio::awaitable<void> Door::Answer(http::Request& request, http::ResponseWriter& writer) {
+  UnescapeModel(&request);
   if (ServedPaths::IsAnthropic(request.path)) {
     writer.SetErrorShape(http::ErrorShape::kAnthropic);
   }
@@ -100,6 +101,18 @@ asio::awaitable<void> Door::AnswerPage(http::Request& request, http::ResponseWri
                               {{"Allow", "GET, HEAD"}});
   }
   co_await AnswerHealth(writer);
+}
+
+// SDKs escape the slash in a model's name. That page is the router's own: what is asked of replicas
+// is never unescaped.
+void Door::UnescapeModel(http::Request* request) const {
+  if (!request->path.starts_with(kModelPath) || request->path.find('%') == std::string::npos ||
+      request->headers.Has("x-ember-pin") || (request->method == "OPTIONS" && cors_.empty())) {
+    return;
+  }
+  const std::string name =
+      http::PercentDecoded(std::string_view(request->path).substr(kModelPath.size()));
+  if (replicas_.models().Lists(name)) request->path = std::string(kModelPath) + name;
 }
 
 bool Door::AsksForModels(const http::Request& request) const {

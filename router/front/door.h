@@ -68,6 +68,8 @@ class Door {
   boost::asio::awaitable<void> AnswerServed(http::Request& request, http::ResponseWriter& writer);
   boost::asio::awaitable<void> AnswerRouted(http::Request& request, http::ResponseWriter& writer);
   boost::asio::awaitable<void> AnswerHealth(http::ResponseWriter& writer);
+  // "/v1/models/a%2Fb" becomes "/v1/models/a/b" where there is such a model.
+  void UnescapeModel(http::Request* request) const;
   // Whether the request asks for models, and it is known which there are.
   bool AsksForModels(const http::Request& request) const;
   boost::asio::awaitable<void> AnswerModels(const http::Request& request,

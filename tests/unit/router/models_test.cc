@@ -284,6 +284,11 @@ TEST_F(Models, TheListIsOfAllThatTheFleetServes) {
   EXPECT_THAT(list.body, HasSubstr(R"({"id":"org/declared","object":"model",)"));
   EXPECT_EQ(list.body.find("\"id\":\"m\""), list.body.rfind("\"id\":\"m\"")) << "once";
   EXPECT_THAT(router.Page("/v1/models/org/declared"), HasSubstr(R"("id":"org/declared")"));
+  for (const char* escaped : {"org%2Fdeclared", "org%2fdeclared?x=1", "%6Frg/declared"}) {
+    EXPECT_THAT(router.Page(std::string("/v1/models/") + escaped),
+                HasSubstr(R"("id":"org/declared")"))
+        << escaped;
+  }
   EXPECT_THAT(router.Page("/v1/models/law"), testing::StartsWith(R"({"id":"law","parent":"m")"));
   const WireMessage none = router.Ask(Get("/v1/models/x"));
   EXPECT_EQ(none.status(), 404);
@@ -292,6 +297,20 @@ TEST_F(Models, TheListIsOfAllThatTheFleetServes) {
   EXPECT_EQ(router.Ask("GET /v1/models HTTP/1.1\r\nHost: a\r\nx-ember-pin: r3\r\n\r\n").body, "{}")
       << "one replica's own";
   EXPECT_GT(three.requests(), asked);
+}
+
+// What replicas are asked must mean the same to them as to us.
+TEST_F(Models, AnEscapedNameGoesToNoReplica) {
+  RouterFixture router({one.origin()}, Declaring({{"org/a", "../pause", "a b"}}));
+  EXPECT_THAT(router.Page("/v1/models/a%20b"), HasSubstr(R"("id":"a b")"));
+  for (const std::string& head :
+       {std::string("GET /v1/models/org%2Fx HTTP/1.1\r\nHost: a\r\n"),
+        std::string("GET /v1/models/%2E%2E%2Fpause HTTP/1.1\r\nHost: a\r\n"),
+        std::string("GET /v1/models/org%2Fa HTTP/1.1\r\nHost: a\r\nx-ember-pin: r1\r\n"),
+        std::string("OPTIONS /v1/models/org%2Fa HTTP/1.1\r\nHost: a\r\n")}) {
+    EXPECT_EQ(router.Ask(head + "\r\n").status(), 404) << head;
+  }
+  EXPECT_EQ(one.requests(), 0);
 }
 
 TEST_F(Models, AboutANameThatNobodyListsWhoMayServeItIsAsked) {
