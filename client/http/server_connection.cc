@@ -31,8 +31,12 @@ std::string NameOf(const tcp::socket& socket) {
   error_code ec;
   const tcp::endpoint peer = socket.remote_endpoint(ec);
   if (ec) return "unknown";
-  const std::string host = peer.address().to_string();
-  return (peer.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(peer.port());
+  asio::ip::address address = peer.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  }
+  const std::string host = address.to_string();
+  return (address.is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(peer.port());
 }
 
 }  // namespace

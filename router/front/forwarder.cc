@@ -33,7 +33,10 @@ std::string ForwardedFor(const http::Request& request) {
     if (!http::EqualNoCase(field.name, "X-Forwarded-For") || field.value.empty()) continue;
     out.append(field.value).append(", ");
   }
-  return out.append(request.peer, 0, request.peer.rfind(':'));
+  std::string_view host = std::string_view(request.peer).substr(0, request.peer.rfind(':'));
+  // "[::1]", "[fe80::1%eth0]": no brackets and no scope, as whoever parses it expects.
+  if (host.starts_with('[')) host = host.substr(1, host.find_first_of("%]") - 1);
+  return out.append(host);
 }
 
 std::optional<uint64_t> ReadCount(std::string_view text) {

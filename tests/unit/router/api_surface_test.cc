@@ -1,6 +1,8 @@
 // What goes on to replicas, and how it arrives: paths, bodies, headers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "router/front/served_paths.h"
 #include "tests/unit/router/router_fixture.h"
@@ -230,6 +232,24 @@ TEST(Headers, ForwardedOnesOfAnyKindAreCarriedNotTrusted) {
   }
   EXPECT_EQ(router.Ask(Post("{}", "X-Forwarded-For: a\r\nX-Forwarded-For: b\r\n")).status(), 200);
   EXPECT_EQ(replica.Request(n).Field("X-Forwarded-For"), "a, b, 127.0.0.1");
+}
+
+// As parsers of addresses want it: no port, no brackets, and IPv4 as such.
+TEST(Headers, TheClientsAddressIsForwardedPlain) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  RouterFixture router({replica.origin()}, [](ServiceOptions& o) { o.server.host = "::"; });
+  EXPECT_EQ(router.Ask(Post("{}")).status(), 200);
+  EXPECT_EQ(replica.Request(0).Field("X-Forwarded-For"), "127.0.0.1");
+  http::TestSocket v6(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in6 door{.sin6_family = AF_INET6,
+                          .sin6_port = htons(router.service->port()),
+                          .sin6_flowinfo = 0,
+                          .sin6_addr = IN6ADDR_LOOPBACK_INIT,
+                          .sin6_scope_id = 0};
+  ASSERT_EQ(connect(v6.fd(), reinterpret_cast<const sockaddr*>(&door), sizeof door), 0);
+  v6.Send(Post("{}"));
+  EXPECT_EQ(v6.ReadMessage().status(), 200);
+  EXPECT_EQ(replica.Request(1).Field("X-Forwarded-For"), "::1");
 }
 
 // D26: what clients do wrong says nothing of a replica.
