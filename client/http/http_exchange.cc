@@ -38,6 +38,10 @@ std::string RequestHead(const UpstreamRequest& request, const Origin& origin) {
   return out;
 }
 
+void CheckReplyChunk(uint64_t, boost::beast::string_view extension, error_code& ec) {
+  if (!IsChunkExtension(extension)) ec = http::error::bad_chunk_extension;
+}
+
 bool IsRequestLineSafe(std::string_view part) {
   for (const char c : part) {
     if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7F) return false;
@@ -264,6 +268,7 @@ asio::awaitable<error_code> HttpExchange::ReadHead(bool head_only) {
     parser_->header_limit(kMaxHeadBytes);
     parser_->body_limit(boost::none);
     parser_->skip(head_only);
+    parser_->on_chunk_header(CheckReplyChunk);
     error_code ec = co_await ReadMessageHead(*connection_, *parser_);
     if (ec == http::error::bad_status) ec = co_await ParseWithoutReason();
     if (ec == http::error::need_more) ec = co_await ReadMessageHead(*connection_, *parser_);

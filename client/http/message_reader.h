@@ -6,13 +6,36 @@
 // Fill()`, which waits for more bytes behind those unread; eof: there will be none.
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <string_view>
 
 namespace ember::http {
+
+// Of a chunk's line with its extensions, and of trailers but for what comes at once.
+inline constexpr size_t kMaxChunkLine = 16 << 10;
+
+// Not with control characters, which Beast lets pass within quotes: they are others' line ends.
+inline bool IsChunkExtension(std::string_view extension) {
+  return extension.size() <= kMaxChunkLine &&
+         std::none_of(extension.begin(), extension.end(),
+                      [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == 0x7F; });
+}
+
+// What of a body can't be parsed yet is a chunk's line or the trailer. Beast waits there for a CR
+// LF, whatever came before it.
+inline boost::system::error_code CheckChunkLines(std::string_view unread) {
+  using boost::beast::http::error;
+  if (unread.size() > kMaxChunkLine) return error::bad_chunk_extension;
+  for (size_t at = unread.find('\n'); at != unread.npos; at = unread.find('\n', at + 1)) {
+    if (at == 0 || unread[at - 1] != '\r') return error::bad_line_ending;
+  }
+  return {};
+}
 
 template <typename Source, typename Parser>
 boost::asio::awaitable<boost::system::error_code> ReadMessageHead(Source& source, Parser& parser) {
@@ -55,7 +78,8 @@ boost::asio::awaitable<boost::system::error_code> ReadMessageBody(
         co_return ec == error::need_more ? boost::system::error_code() : ec;
       if (!ec) continue;
     }
-    ec = co_await source.Fill();
+    ec = CheckChunkLines(source.unread());
+    if (!ec) ec = co_await source.Fill();
     if (ec == asio::error::eof) {
       ec = {};
       parser.put_eof(ec);

@@ -223,7 +223,8 @@ TEST(Framing, OfChunks) {
                           "3\r\nabc\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n",
                           "3\r\nabc\r\n-0\r\n\r\n",
                           "3\r\nabc\r\n0\n\r\n",
-                          "3\r\nabc\r\n0\r\n\n"}) {
+                          "3\r\nabc\r\n0\r\n\n",
+                          "3\nabc\n0\n\n"}) {
     ExpectFraming({{PostChunks(bad), "400"}});
   }
   ExpectFraming({

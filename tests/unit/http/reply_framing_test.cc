@@ -102,6 +102,8 @@ TEST(ReplyFraming, OfChunks) {
   const auto chunked = [](std::string_view body) {
     return OkReply("Transfer-Encoding: chunked\r\n\r\n" + std::string(body));
   };
+  std::string trailers;  // without an end
+  for (int i = 0; i < 1024; ++i) trailers += "X-" + std::to_string(i) + ": 0123456789\r\n";
   ExpectReplies({
       {chunked("3\r\nabc\r\n0\r\n\r\n"), "200:abc", true},
       {chunked("3;a=\"b;c\";d\r\nabc\r\n0;evil\r\n\r\n"), "200:abc", true},
@@ -111,11 +113,38 @@ TEST(ReplyFraming, OfChunks) {
       {chunked("0\r\n\r\nevil"), "200:"},
       {chunked(" 3\r\nabc\r\n0\r\n\r\n"), "5xx"},
       {chunked("\r\n3\r\nabc\r\n0\r\n\r\n"), "5xx"},
+      {chunked("3;a=\"\n\"\r\nabc\r\n0\r\n\r\n"), "5xx"},
       {chunked("3;a=\"\r\n\"\r\nabc\r\n0\r\n\r\n"), "5xx"},
       {chunked("3\nabc\r\n0\r\n\r\n"), "5xx"},
+      {chunked("3\nabc\n0\n\n"), "5xx"},
+      {chunked("3;a=b\nabc"), "5xx"},
+      {chunked("0\n\n"), "5xx"},
+      {chunked("0\r\n\n"), "5xx"},
+      {chunked("0\r\nX: 1\n\n"), "5xx"},
+      {chunked("0\r\n" + trailers), "5xx"},
       {chunked("ffffffffffffffffff\r\nabc"), "5xx"},
       {chunked("3;a=\"" + std::string(200 << 10, 'x') + "\"\r\nabc\r\n0\r\n\r\n"), "5xx"},
   });
+}
+
+// Not when the time-out of a silent upstream is over.
+TEST(ReplyFraming, ABrokenEndCutsAtOnceWhatHasBegun) {
+  for (const char* end : {"\n0\r\n\r\n", "\r\n3\nabc\r\n", "\r\n0\n\n", "\r\n0\r\n\n"}) {
+    Signal over;
+    FakeUpstream upstream([&](TestSocket& peer) {
+      peer.ReadMessage();
+      peer.Send(OkReply("Transfer-Encoding: chunked\r\n\r\n3\r\nabc") + end);
+      over.Await();
+    });
+    const auto door = Door::To(upstream.origin());
+    TestSocket client = door->Client();
+    client.Send(Post("{}"));
+    const WireMessage reply = client.ReadMessage();
+    EXPECT_FALSE(reply.complete) << end;
+    EXPECT_TRUE(client.AwaitClose()) << end;
+    EXPECT_EQ(door->Outcome().error.code(), StatusCode::kCorrupt) << end;
+    over.Set();
+  }
 }
 
 TEST(ReplyFraming, OfHead) {
