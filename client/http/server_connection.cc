@@ -27,6 +27,9 @@ constexpr Duration kRefusalLinger = seconds(1);  // others wait for their refusa
 // A body that comes more slowly than this on the whole does not arrive in time.
 constexpr size_t kMinBodyBytesPerSecond = 256;
 
+// Its head came, and no whole body will. Nobody is told, but it is noted.
+const RequestReader::Failure kLeftInBody{499, "the client left before its request's end"};
+
 std::string NameOf(const tcp::socket& socket) {
   error_code ec;
   const tcp::endpoint peer = socket.remote_endpoint(ec);
@@ -172,11 +175,12 @@ asio::awaitable<bool> ServerConnection::AwaitRequest(bool first) {
 asio::awaitable<std::optional<RequestReader::Failure>> ServerConnection::ReadRequest(
     Request* request) {
   watchdog_.ExpireAt(After(server_->options.header_timeout));
+  bool in_body = false;
   auto failure = co_await reader_.ReadHead(request);
   if (!failure && reader_.awaits_continue()) {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     std::array parts = {asio::const_buffer(kContinue.data(), kContinue.size())};
-    if (Status s = co_await WriteAll(parts); !s.ok()) co_return RequestReader::Failure{};
+    if (Status s = co_await WriteAll(parts); !s.ok()) co_return kLeftInBody;
   }
   if (!failure && reader_.has_body()) {
     const TimePoint last = After(server_->options.body_timeout);
@@ -188,11 +192,16 @@ asio::awaitable<std::optional<RequestReader::Failure>> ServerConnection::ReadReq
     };
     rearm(0);
     failure = co_await reader_.ReadBody(&request->body, rearm);
+    in_body = true;
   }
-  if (failure && failure->status == 0 && watchdog_.expired()) {
-    failure = RequestReader::Failure{408, "the request did not arrive in time"};
-  } else if (failure && failure->status == 0 && cut_) {
-    failure = RequestReader::Failure{503, "the server stops"};
+  if (failure && failure->status == 0) {
+    if (watchdog_.expired()) {
+      failure = RequestReader::Failure{408, "the request did not arrive in time"};
+    } else if (cut_) {
+      failure = RequestReader::Failure{503, "the server stops"};
+    } else if (in_body) {
+      failure = kLeftInBody;
+    }
   }
   watchdog_.Disarm();
   co_return failure;
@@ -235,6 +244,7 @@ asio::awaitable<bool> ServerConnection::Handle(Request& request) {
 
 asio::awaitable<void> ServerConnection::RefuseRequest(Request& request,
                                                       const RequestReader::Failure& failure) {
+  if (failure.status == kLeftInBody.status) ClientGone();
   ReplyWriter writer(*this, {.head_only = request.method == "HEAD", .keep_alive = false});
   OpenAiError error = cut_ ? OpenAiError::OfShutdown()
                            : OpenAiError::ForHttpStatus(failure.status, failure.message);

@@ -166,7 +166,9 @@ asio::awaitable<void> Door::Refuse(const http::Request& request, http::ResponseW
   RequestRecord record;
   telemetry_.Begin(request, &record);
   record.status = error.status;
-  record.outcome = writer.stopping() ? "shutdown" : "refused: " + error.message;
+  record.outcome = writer.stopping()     ? "shutdown"
+                   : error.status == 499 ? "client_gone"
+                                         : "refused: " + error.message;
   Telemetry::NameReply(record, &headers);
   const Status sent = co_await writer.SendError(std::move(error), std::move(headers));
   (void)sent.ok();  // a client that left has no further claims

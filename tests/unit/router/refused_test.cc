@@ -84,6 +84,31 @@ TEST_F(Refused, HasAnIdALineInTheLogAndACount) {
   EXPECT_EQ(replica.requests(), 0);
 }
 
+// Who is refused nothing is noted all the same.
+TEST_F(Refused, WhoLeavesWithinTheBodyHasALineInTheLog) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: a\r\n";
+  {
+    RouterFixture router({replica.origin()},
+                         [&](ServiceOptions& o) { o.telemetry.access_log = folder + "/log"; });
+    for (const std::string& begun : {head + kId + "Content-Length: 100\r\n\r\n{",
+                                     head + kId + "Transfer-Encoding: chunked\r\n\r\n5\r\n{",
+                                     head}) {  // of the last one it is not known what it is
+      TestSocket client = router.Client();
+      client.Send(begun);
+      client.ShutdownWrite();
+      EXPECT_EQ(client.ReadAll(), "");
+    }
+  }
+  const std::vector<std::string> lines = Log();
+  ASSERT_EQ(lines.size(), 2u);
+  for (const std::string& line : lines) {
+    EXPECT_THAT(line, HasSubstr("\"id\":\"mine\""));
+    EXPECT_THAT(line, HasSubstr("\"status\":499,\"outcome\":\"client_gone\""));
+  }
+  EXPECT_EQ(replica.requests(), 0);
+}
+
 TEST_F(Refused, ACompressedBodyIsNamedInTheShapeOfTheApi) {
   FakeReplica replica(Answering(JsonReply(200, "{}")));
   RouterFixture router({replica.origin()});
