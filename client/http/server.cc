@@ -172,12 +172,19 @@ void HttpServer::Impl::ShedOne() {
     error_code ec;
     tcp::socket socket = acceptor.accept(ec);
     if (!ec) {
-      static constexpr std::string_view kBusy =
-          "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: "
-          "close\r\n\r\n";
+      static const std::string kBusy = [] {
+        const std::string body = OpenAiError::ForHttpStatus(503, "too many connections").Body();
+        return "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+               "Retry-After: 1\r\nContent-Length: " +
+               std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
+      }();
       shared->metrics.refused_connections.Add();
       socket.non_blocking(true, ec);
-      socket.write_some(asio::buffer(kBusy), ec);
+      if (shared->tls() == nullptr) socket.write_some(asio::buffer(kBusy), ec);
+      // What is unread when it closes makes a reset, which can overtake the reply.
+      std::array<char, 16 << 10> request;
+      socket.shutdown(tcp::socket::shutdown_send, ec);
+      socket.read_some(asio::buffer(request), ec);
     }
   }
   spare_descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
