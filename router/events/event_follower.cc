@@ -1,7 +1,5 @@
 #include "router/events/event_follower.h"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/post.hpp>
 #include <future>
 #include <utility>
@@ -9,9 +7,9 @@
 namespace ember::router {
 namespace {
 
-Result<EventEndpoint> EndpointOfMember(const std::string& address, uint32_t rank) {
-  Result<EventEndpoint> endpoint = EventEndpoint::Parse(address);
-  return endpoint.ok() ? endpoint->OfRank(rank) : endpoint;
+// ReplicaConfig takes no address that has none.
+EventEndpoint EndpointOfMember(const std::string& address, uint32_t rank) {
+  return *EventEndpoint{address}.OfRank(rank);
 }
 
 }  // namespace
@@ -29,20 +27,14 @@ void EventFollower::OnAdded(const Endpoint& endpoint) {
   std::vector<EventSourceId>& sources = sources_[&endpoint];
   for (const ReplicaNumber n : endpoint.members) {
     const uint32_t rank = replicas_.at(n).rank;
-    Result<EventEndpoint> events = EndpointOfMember(config.events, rank);
-    Result<EventEndpoint> replay = config.replay.empty() ? Result<EventEndpoint>(EventEndpoint{})
-                                                         : EndpointOfMember(config.replay, rank);
-    for (const auto* part : {&events, &replay}) {
-      if (!part->ok()) spdlog::error("replica {}: {}", config.id, part->status().ToString());
-    }
-    if (!events.ok() || !replay.ok()) continue;
     if (subscriber_ == nullptr) {
       subscriber_ = std::make_unique<EventSubscriber>(loop_, feed_, metrics_,
                                                       EventStreamOptions{.keys = keys_});
     }
-    const EventSourceId source =
-        subscriber_->Add(*std::move(events),
-                         config.replay.empty() ? std::nullopt : std::optional(*std::move(replay)));
+    const EventSourceId source = subscriber_->Add(
+        EndpointOfMember(config.events, rank),
+        config.replay.empty() ? std::nullopt
+                              : std::optional(EndpointOfMember(config.replay, rank)));
     feed_.AddSource(source, replica, rank);
     sources.push_back(source);
   }

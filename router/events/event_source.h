@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "router/events/event_endpoint.h"
 #include "router/events/event_socket.h"
 #include "router/events/event_stream.h"
 #include "router/events/reopen_pause.h"
+#include "router/fleet/event_endpoint.h"
 
 namespace ember::router {
 

@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "client/http/loop.h"
-#include "router/events/event_endpoint.h"
 #include "router/events/event_listener.h"
 #include "router/events/event_stream.h"
+#include "router/fleet/event_endpoint.h"
 
 namespace ember::router {
 

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <vector>
 
+#include "router/fleet/event_endpoint.h"
+
 namespace ember::router {
 namespace {
 
@@ -48,11 +50,6 @@ bool ReadModels(std::string_view text, std::vector<std::string>* out) {
   return true;
 }
 
-bool IsSocketAddress(std::string_view text) {
-  return text.starts_with("tcp://") ? text.find(':', 6) != text.npos && !text.ends_with(':')
-                                    : text.starts_with("ipc://") && text.size() > 6;
-}
-
 Status SetField(std::string_view name, std::string_view value, ReplicaConfig* out) {
   const auto want = [&](bool is, const char* what) {
     return is ? OkStatus() : InvalidError(std::string(name) + "= wants " + what);
@@ -74,7 +71,7 @@ Status SetField(std::string_view name, std::string_view value, ReplicaConfig* ou
   }
   if (name == "events" || name == "replay") {
     (name == "events" ? out->events : out->replay) = value;
-    return want(IsSocketAddress(value), "tcp://HOST:PORT or ipc://PATH");
+    return EventEndpoint::Parse(value).status().WithContext(name);
   }
   if (name == "host") {
     out->host = value;
@@ -122,6 +119,12 @@ Result<ReplicaConfig> ReplicaConfig::FromFields(std::string_view id,
   config.http.virtual_host = config.host;
   if (!config.replay.empty() && config.events.empty()) {
     return InvalidError(context + ": replay= without events=");
+  }
+  const uint32_t last_rank = config.ranks > 0 ? config.first_rank + config.ranks - 1 : 0;
+  for (const std::string& address : {config.events, config.replay}) {
+    if (address.empty()) continue;
+    const Result<EventEndpoint> last = EventEndpoint{address}.OfRank(last_rank);
+    if (!last.ok()) return last.status().WithContext(context);
   }
   if (!config.key.empty() && !config.key_file.empty()) {
     return InvalidError(context + ": key= and key_file=");

@@ -24,11 +24,11 @@ TEST(ReplicaConfig, ParsesEveryField) {
   EXPECT_EQ(config->max_concurrency, 0u);
   EXPECT_EQ(config->weight, 1);
   const auto all = ReplicaConfig::Parse(
-      "v,http=host:1,events=tcp://host:5557,replay=ipc:///run/replay,key=s3cret,model=org/m,m,"
+      "v,http=host:1,events=tcp://host:5557,replay=tcp://host:5657,key=s3cret,model=org/m,m,"
       "ranks=4@2,weight=2.5,max_concurrency=32,host=llm.example:8443");
   ASSERT_TRUE(all.ok()) << all.status().ToString();
   EXPECT_EQ(all->events, "tcp://host:5557");
-  EXPECT_EQ(all->replay, "ipc:///run/replay");
+  EXPECT_EQ(all->replay, "tcp://host:5657");
   EXPECT_EQ(all->key, "s3cret");
   EXPECT_EQ(all->models, (std::vector<std::string>{"org/m", "m"})) << "its names";
   EXPECT_EQ(all->ranks, 4u);
@@ -69,6 +69,13 @@ TEST(ReplicaConfig, RefusesEverythingElse) {
                            "r1,http=a:1,events=a:1",
                            "r1,http=a:1,events=tcp://a",
                            "r1,http=a:1,events=tcp://a:",
+                           "r1,http=a:1,events=tcp://a:0",
+                           "r1,http=a:1,events=tcp://a:99999",
+                           "r1,http=a:1,events=tcp://*:5557",
+                           "r1,http=a:1,events=tcp://a:1,replay=tcp://*:5558",
+                           "r1,http=a:1,events=tcp://a:65534,ranks=3",
+                           "r1,http=a:1,events=tcp://a:1,replay=tcp://a:65535,ranks=1@1",
+                           "r1,http=a:1,events=ipc:///run/events,ranks=2",
                            "r1,http=a:1,replay=tcp://a:1",
                            "r1,http=a:1,host=a b",
                            "r1,http=a:1,model=m,,n",
@@ -78,6 +85,20 @@ TEST(ReplicaConfig, RefusesEverythingElse) {
     EXPECT_FALSE(ReplicaConfig::Parse(text).ok()) << text;
   }
   EXPECT_FALSE(ReplicaConfig::Parse("r1,http=a:1,model=" + std::string(1025, 'm')).ok());
+}
+
+// What the engine's own option says, copied.
+TEST(ReplicaConfig, AnAddressToListenAtIsRefusedWithWhatToSayInstead) {
+  for (const char* text :
+       {"r1,http=a:1,events=tcp://*:5557", "r1,http=a:1,events=tcp://a:1,replay=tcp://*:5557"}) {
+    const auto config = ReplicaConfig::Parse(text);
+    ASSERT_FALSE(config.ok()) << text;
+    EXPECT_THAT(config.status().ToString(), HasSubstr("tcp://*:5557"));
+    EXPECT_THAT(config.status().ToString(), HasSubstr("tcp://HOST:PORT"));
+  }
+  EXPECT_TRUE(ReplicaConfig::Parse("r1,http=a:1,events=tcp://a:65534,ranks=2").ok());
+  EXPECT_TRUE(
+      ReplicaConfig::Parse("r1,http=a:1,events=ipc:///run/events,replay=ipc:///run/replay").ok());
 }
 
 TEST(ReplicaConfig, AKeyIsNeverPartOfAnError) {

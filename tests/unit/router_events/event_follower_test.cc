@@ -129,10 +129,5 @@ TEST_F(EventFollowerTest, ABatchThatIsTooLargeHidesNoOthers) {
   EXPECT_EQ(Known(0, PromptOf(1, 8)), 0u) << "its removal may be in what could not be had";
 }
 
-TEST_F(EventFollowerTest, AnAddressThatCantBeFollowedIsLeftOut) {
-  ASSERT_TRUE(Add("r,http=127.0.0.1:9,events=ipc:///nowhere/events,ranks=2"));
-  EXPECT_EQ(Known(1, PromptOf(1, 8)), 0u) << "a path has no port for a second rank";
-}
-
 }  // namespace
 }  // namespace ember::router

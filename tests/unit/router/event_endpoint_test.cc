@@ -1,4 +1,4 @@
-#include "router/events/event_endpoint.h"
+#include "router/fleet/event_endpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,14 @@ TEST(EventEndpoint, TakesAddressesThatCanBeConnectedTo) {
                           "tcp://h:65536", "tcp://h:5x", "udp://h:1", "ipc://", "h:5557",
                           "inproc://x", "tcp://h:1,tcp://g:2", "tcp://a;b:1"}) {
     EXPECT_EQ(EventEndpoint::Parse(bad).status().code(), StatusCode::kInvalid) << bad;
+  }
+}
+
+TEST(EventEndpoint, ALongAddressIsKeptWhole) {
+  for (const std::string& address :
+       {"ipc:///" + std::string(240, 'p'), "tcp://" + std::string(230, 'h') + ":5557"}) {
+    ASSERT_TRUE(EventEndpoint::Parse(address).ok());
+    EXPECT_EQ(EventEndpoint::Parse(address)->address, address);
   }
 }
 

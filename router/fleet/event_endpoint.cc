@@ -1,4 +1,4 @@
-#include "router/events/event_endpoint.h"
+#include "router/fleet/event_endpoint.h"
 
 #include <charconv>
 
@@ -24,10 +24,14 @@ Result<uint32_t> PortOf(std::string_view address, size_t* begin) {
 
 Result<EventEndpoint> EventEndpoint::Parse(std::string_view text) {
   const std::string shown(text.substr(0, 200));
+  if (text.starts_with("tcp://*")) {
+    return InvalidError("\"" + shown +
+                        "\" is where the engine listens; say where it is: tcp://HOST:PORT");
+  }
   if (text.size() > 250 || text.find_first_of("*;, \t\n") != text.npos) {
     return InvalidError("\"" + shown + "\" is no address that can be connected to");
   }
-  if (text.starts_with(kIpc) && text.size() > kIpc.size()) return EventEndpoint{shown};
+  if (text.starts_with(kIpc) && text.size() > kIpc.size()) return EventEndpoint{std::string(text)};
   if (!text.starts_with(kTcp)) {
     return InvalidError("\"" + shown + "\" is neither tcp://HOST:PORT nor ipc:///PATH");
   }
@@ -35,7 +39,7 @@ Result<EventEndpoint> EventEndpoint::Parse(std::string_view text) {
   const Result<uint32_t> port = PortOf(text, &port_begin);
   if (!port.ok()) return port.status();
   if (port_begin <= kTcp.size() + 1) return InvalidError("\"" + shown + "\" has no host");
-  return EventEndpoint{shown};
+  return EventEndpoint{std::string(text)};
 }
 
 Result<EventEndpoint> EventEndpoint::OfRank(uint32_t rank) const {
