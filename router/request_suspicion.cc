@@ -46,8 +46,11 @@ void Router::Judge(const http::Request& request, Routing* routing, const Attempt
     // With 503 a replica speaks of itself.
     counts = result.relay.status == 503 ||
              CountFailure(SuspectList::Failure::kServerError, request, routing, result);
+  } else if (result.cut || result.error == ErrorEvent::kServer) {
+    // What it says of the replica is its verdict.
+    (void)CountFailure(SuspectList::Failure::kServerError, request, routing, result);
   } else if (routing->digest && result.relay.end == http::RelayEnd::kDone &&
-             result.relay.status / 100 == 2) {
+             result.relay.status / 100 == 2 && result.error == ErrorEvent::kNone) {
     // What an engine refuses to run is not served by it.
     suspects_.OnServed(*routing->digest);
   }
@@ -69,8 +72,16 @@ bool Router::CountFailure(SuspectList::Failure failure, const http::Request& req
   if (failure == SuspectList::Failure::kBroke) ++routing->breaks;
   if (request.body.empty()) return true;
   if (!routing->digest) routing->digest = PromptDigestOf(request.path, request.body);
+  const TimePoint now = SteadyClock().Now();
+  if (failure == SuspectList::Failure::kServerError) {
+    parts_.replicas->Doubt(routing->chosen, SuspectList::kLastWords, now);
+  }
   return suspects_.OnFailure(failure, *routing->digest, routing->asked, result.relay.started_at,
-                             SteadyClock().Now());
+                             now);
+}
+
+void Router::OnFoundDead(const Endpoint& endpoint) {
+  suspects_.OnDeath(endpoint.members.front(), SteadyClock().Now());
 }
 
 }  // namespace ember::router

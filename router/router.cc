@@ -113,12 +113,7 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
     const RoutingDecision& decision = Decide(Candidates(routing), &routing);
     const AttemptResult result = co_await Forward(request, writer, &routing, decision);
     if (result.relay.reply_started || result.relay.end == RelayEnd::kClientGone) {
-      Finish(&routing, result);
-      if (result.cut_at && co_await parts_.forwarder->IsDead(*result.cut_at)) {
-        // Its health was told.
-        (void)CountFailure(SuspectList::Failure::kBroke, request, &routing, result);
-      }
-      co_return;
+      co_return Finish(&routing, result);
     }
     error = ErrorOf(result);
     routing.retry_after_s = result.retry_after_s;

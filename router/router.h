@@ -54,7 +54,7 @@ struct RouterOptions {
   Duration return_time = seconds(5);
 };
 
-class Router {
+class Router final : public ReplicaListener {
  public:
   Router(RouterParts parts, RouterOptions options) : parts_(parts), options_(options) {}
 
@@ -64,6 +64,8 @@ class Router {
   // With its parameter `verify=1` the candidates' agents are asked what they hold. kInvalid: it
   // can't be routed. kBusy: too many are asked already.
   boost::asio::awaitable<Result<std::string>> Explain(http::Request& request);
+
+  void OnFoundDead(const Endpoint& endpoint) override;
 
  private:
   // What is known of one request while it is routed.
@@ -121,12 +123,12 @@ class Router {
   http::OpenAiError NoneUsable(const Routing& routing) const;
   // A request that broke replicas lately is not tried as often as others.
   std::optional<http::OpenAiError> CheckSuspicion(const http::Request& request, Routing* routing);
-  // One that a single replica answered with 5xx lately is tried elsewhere, where it can be.
+  // One that a single replica answered with an error lately is tried elsewhere, where it can be.
   void AvoidWhereItFailed(Routing* routing);
   // What the attempt says about its replica, and about the request.
   void Judge(const http::Request& request, Routing* routing, const AttemptResult& result);
-  // The request failed at the replica that it was sent to last. Whether that may be the replica's
-  // fault.
+  // The request failed at the replica that it was sent to last, whose flight still holds it.
+  // Whether that may be the replica's fault.
   bool CountFailure(SuspectList::Failure failure, const http::Request& request, Routing* routing,
                     const AttemptResult& result);
   // How many decisions the policy has made about requests with the same replicas to choose from.

@@ -81,6 +81,7 @@ Service::Service(ServiceOptions options, AgentClient& agents)
   replicas_.SetOnRoom([this] { admission_.OnRoom(); });
   replicas_.AddListener(&feed_);
   replicas_.AddListener(&events_);
+  replicas_.AddListener(&router_);
   replicas_.AddListener(&prober_);
   replicas_.AddListener(&parity_);
   replicas_.AddListener(&poller_);

@@ -48,6 +48,11 @@ class DigestLru {
     entries_.erase(it);
     return value;
   }
+  // Calls `f` with each value, in no order. It may change them.
+  template <typename F>
+  void ForEach(const F& f) {
+    for (auto& [digest, entry] : entries_) f(entry.value);
+  }
   void Clear() {
     entries_.clear();
     uses_.clear();

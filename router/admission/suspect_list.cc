@@ -28,14 +28,29 @@ bool SuspectList::OnFailure(Failure failure, const Checksum& digest, uint32_t re
   }
   Entry& entry = *entries_.Find(digest);
   const auto known = entry.at.find(replica);
-  if (known != entry.at.end() && sent < known->second) return false;
+  const bool together = known != entry.at.end() && sent < known->second.when;
+  if (together && (failure == Failure::kServerError || known->second.broke)) return false;
   const bool elsewhere = entry.at.size() > (known == entry.at.end() ? 0 : 1);
-  if (entry.at.size() < kMaxReplicasOfEach) entry.at[replica] = now;
+  const bool broke = failure == Failure::kBroke;
+  if (entry.at.size() < kMaxReplicasOfEach) entry.at[replica] = {now, broke};
   entry.last = now;
-  if (failure == Failure::kBroke && ++entry.breaks >= kGuilty) {
-    entry.held_until = now + HoldAfter(entry.breaks);
-  }
-  return !elsewhere;
+  if (broke) AddBreak(&entry, now);
+  return !together && !elsewhere;
+}
+
+void SuspectList::OnDeath(uint32_t replica, TimePoint now) {
+  entries_.ForEach([&](Entry& entry) {
+    const auto known = entry.at.find(replica);
+    if (known == entry.at.end() || known->second.broke) return;
+    if (known->second.when + kLastWords <= now) return;
+    known->second = {now, true};
+    AddBreak(&entry, now);
+  });
+}
+
+void SuspectList::AddBreak(Entry* entry, TimePoint now) {
+  entry->last = now;
+  if (++entry->breaks >= kGuilty) entry->held_until = now + HoldAfter(entry->breaks);
 }
 
 SuspectList::Entry* SuspectList::Find(const Checksum& digest, TimePoint now) {

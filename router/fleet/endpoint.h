@@ -43,6 +43,8 @@ struct Endpoint {
   bool removed = false;    // no member any more; gone with its last request
   uint32_t under_way = 0;  // our requests, all ranks together
   TimePoint out_since;     // when it was usable last; 0: now, or never
+  // Until then it may be dying: it is probed often, and whether it is dead is told.
+  TimePoint doubted_until;
 };
 
 }  // namespace ember::router

@@ -23,6 +23,10 @@ class ReplicaListener {
   virtual void OnModelsChanged(const Endpoint&) {}
   // It did not know a model that it had listed.
   virtual void OnModelsDoubted(const Endpoint&) {}
+  // It may be dying: it is better probed at once.
+  virtual void OnDoubted(const Endpoint&) {}
+  // It was doubted, and takes no connections or says that it is not well.
+  virtual void OnFoundDead(const Endpoint&) {}
   // Its last request has ended.
   virtual void OnGone(const Endpoint&) {}
 };

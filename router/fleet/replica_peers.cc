@@ -1,5 +1,6 @@
-// ReplicaSet's part on replicas that take the same requests.
+// ReplicaSet's part on replicas that take the same requests, and on those that may be dying.
 #include <algorithm>
+#include <utility>
 
 #include "router/fleet/replica_set.h"
 
@@ -32,6 +33,19 @@ bool ReplicaSet::OthersUsable(const Endpoint& endpoint) const {
     return other.get() != &endpoint && other->usable() &&
            models_.Overlap(endpoint.members.front(), other->members.front());
   });
+}
+
+void ReplicaSet::Doubt(ReplicaNumber replica, Duration time, TimePoint now) {
+  Endpoint& endpoint = *at(replica).endpoint;
+  if (std::exchange(endpoint.doubted_until, now + time) > now) return;
+  for (ReplicaListener* l : listeners_) l->OnDoubted(endpoint);
+}
+
+void ReplicaSet::TellIfDead(Endpoint& endpoint, const Status& why, TimePoint now) {
+  // Who is slow may only be busy.
+  if (why.ok() || why.code() == StatusCode::kDeadline || now >= endpoint.doubted_until) return;
+  endpoint.doubted_until = TimePoint();
+  for (ReplicaListener* l : listeners_) l->OnFoundDead(endpoint);
 }
 
 }  // namespace ember::router

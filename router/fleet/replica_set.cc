@@ -229,8 +229,6 @@ std::shared_ptr<Endpoint> ReplicaSet::Shared(std::string_view id) const {
   return it == endpoints_.end() ? nullptr : *it;
 }
 
-const Endpoint* ReplicaSet::Find(std::string_view id) const { return Shared(id).get(); }
-
 ReplicaSet::Flight ReplicaSet::Start(ReplicaNumber replica, uint64_t prefill_tokens,
                                      double prefill_ms, TimePoint now) {
   Member& m = at(replica);
@@ -379,6 +377,7 @@ void ReplicaSet::ApplyModels(const Endpoint& endpoint, Result<std::optional<Mode
 
 void ReplicaSet::ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint now) {
   Change(endpoint, [&] { endpoint.health.OnProbe(status, now); });
+  TellIfDead(endpoint, status, now);
   // Who waits for it may have waited long enough.
   if (!endpoint.usable() && on_room_) on_room_();
 }
@@ -386,6 +385,7 @@ void ReplicaSet::ApplyProbe(Endpoint& endpoint, const Status& status, TimePoint 
 void ReplicaSet::ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now) {
   Endpoint& endpoint = *at(replica).endpoint;
   Change(endpoint, [&] { endpoint.health.OnConnectFailure(why, now); });
+  TellIfDead(endpoint, why, now);
 }
 
 void ReplicaSet::ApplyReply(ReplicaNumber replica, Health::Reply reply, const std::string& what,

@@ -132,7 +132,7 @@ class ReplicaSet {
   const Member& at(ReplicaNumber replica) const { return *slots_.at(replica); }
   Member& at(ReplicaNumber replica) { return *slots_.at(replica); }
   // Null when there is none of that id.
-  const Endpoint* Find(std::string_view id) const;
+  const Endpoint* Find(std::string_view id) const { return Shared(id).get(); }
   // One for each replica, in the order of their addition.
   const std::vector<std::shared_ptr<Endpoint>>& endpoints() const { return endpoints_; }
   size_t usable_count() const { return usable_.count(); }
@@ -173,6 +173,9 @@ class ReplicaSet {
   void ApplyConnectFailure(ReplicaNumber replica, const Status& why, TimePoint now);
   void ApplyReply(ReplicaNumber replica, Health::Reply reply, const std::string& what,
                   TimePoint now);
+  // A reply ended as the last one of an engine that dies may: whether it does is looked for so
+  // long.
+  void Doubt(ReplicaNumber replica, Duration time, TimePoint now);
   void ApplyExcusedReply(ReplicaNumber replica, TimePoint now) {
     at(replica).endpoint->health.OnExcusedReply(now);
   }
@@ -188,6 +191,8 @@ class ReplicaSet {
   // Applies `change` to the endpoint and tells what came of it.
   template <typename F>
   void Change(Endpoint& endpoint, const F& change);
+  // `why` it did not answer a probe or take a connection; OK: it did.
+  void TellIfDead(Endpoint& endpoint, const Status& why, TimePoint now);
   void FreeIfOver(const Endpoint& endpoint);
   // Another one is usable, and takes requests that this one takes.
   bool OthersUsable(const Endpoint& endpoint) const;

@@ -20,8 +20,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr uint64_t kMaxRetryAfter = 3600;          // s
-constexpr Duration kPatience = milliseconds(250);  // to learn whether anybody listens
+constexpr uint64_t kMaxRetryAfter = 3600;  // s
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
@@ -234,10 +233,9 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     }
   }
   JudgeHealth(attempt.replica, &result);
-  if (result.relay.end == http::RelayEnd::kFailedMidway &&
-      result.relay.error.code() == StatusCode::kUnavailable) {
-    result.cut_at = member.config.http;
-  }
+  result.cut = result.relay.end == http::RelayEnd::kFailedMidway &&
+               result.relay.error.code() == StatusCode::kUnavailable;
+  result.error = observer.error();
   // How soon it refuses says nothing of how long others wait.
   if (result.relay.end == http::RelayEnd::kDone && result.relay.status < 400) {
     // A stream shows when its prefill ended; of a whole reply we see only the end.
@@ -246,13 +244,6 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     replicas_.ObserveService(attempt.replica, ToMilliseconds(result.relay.ended_at - from));
   }
   co_return result;
-}
-
-asio::awaitable<bool> Forwarder::IsDead(http::Origin origin) {
-  const auto reply =
-      co_await pool_.Call(std::move(origin), {.target = "/health"},
-                          {.connect_timeout = kPatience, .deadline = kPatience, .aside = true});
-  co_return !reply.ok() && reply.status().code() == StatusCode::kUnavailable;
 }
 
 std::optional<ReplyUsage> Forwarder::UsageOf(const Attempt& attempt, ReplyObserver& observer) {

@@ -59,9 +59,10 @@ struct AttemptResult {
   std::string retry_reason;
   // What it says about the replica's health, if anything; a failed connection was told already.
   std::optional<Health::Reply> verdict;
-  std::string verdict_reason;          // for people; "" when it is good
-  int retry_after_s = 0;               // as a 429 that was not passed on said; 0: it did not
-  std::optional<http::Origin> cut_at;  // the replica broke off within its reply; see IsDead
+  std::string verdict_reason;            // for people; "" when it is good
+  int retry_after_s = 0;                 // as a 429 that was not passed on said; 0: it did not
+  bool cut = false;                      // the replica broke off within its reply
+  ErrorEvent error = ErrorEvent::kNone;  // that the replica ended an event stream with
 };
 
 class Forwarder {
@@ -72,9 +73,6 @@ class Forwarder {
 
   boost::asio::awaitable<AttemptResult> Forward(const http::Request& request,
                                                 http::ResponseWriter& writer, Attempt attempt);
-
-  // Nobody listens there: a reply that broke off took its engine with it.
-  boost::asio::awaitable<bool> IsDead(http::Origin origin);
 
  private:
   http::RelayOptions RelayOptionsFor(const http::Request& request, const Attempt& attempt) const;

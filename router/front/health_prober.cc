@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "router/fleet/join_watch.h"
@@ -11,6 +12,8 @@ namespace ember::router {
 namespace asio = boost::asio;
 
 namespace {
+
+constexpr Duration kDelayInDoubt = milliseconds(250);
 
 // It took the connection and has never answered: as most servers of TLS do that are asked in plain
 // text.
@@ -27,22 +30,31 @@ const char* HintFor(int status) {
 }  // namespace
 
 void HealthProber::OnAdded(const Endpoint& endpoint) {
-  auto stop = std::make_shared<http::Cancellation>();
-  probes_[&endpoint] = stop;
-  loop_.Spawn(Probe(replicas_.at(endpoint.members.front()).endpoint, std::move(stop)));
+  auto watch = std::make_shared<Watch>();
+  watches_[&endpoint] = watch;
+  loop_.Spawn(Probe(replicas_.at(endpoint.members.front()).endpoint, std::move(watch)));
 }
 
 void HealthProber::OnRemoved(const Endpoint& endpoint) {
-  const auto probe = probes_.find(&endpoint);
-  probe->second->Cancel();
-  probes_.erase(probe);
+  const auto watch = watches_.find(&endpoint);
+  watch->second->stop.Cancel();
+  watch->second->wake->Cancel();
+  watches_.erase(watch);
 }
 
-asio::awaitable<void> HealthProber::Probe(std::shared_ptr<Endpoint> endpoint, Stop stop) {
+void HealthProber::OnDoubted(const Endpoint& endpoint) {
+  const auto watch = watches_.find(&endpoint);
+  if (watch == watches_.end()) return;
+  std::exchange(watch->second->wake, std::make_shared<http::Cancellation>())->Cancel();
+}
+
+asio::awaitable<void> HealthProber::Probe(std::shared_ptr<Endpoint> endpoint,
+                                          std::shared_ptr<Watch> watch) {
   JoinWatch joining(SteadyClock().Now());
   for (;;) {
-    const Status status = co_await Ask(*endpoint, *stop);
-    if (stop->cancelled()) co_return;
+    const auto wake = watch->wake;  // what is asked already may be answered as it was before
+    const Status status = co_await Ask(*endpoint, watch->stop);
+    if (watch->stop.cancelled()) co_return;
     // Without a descriptor of our own nothing is learned of the replica.
     if (status.code() != StatusCode::kBusy) {
       const TimePoint now = SteadyClock().Now();
@@ -51,7 +63,10 @@ asio::awaitable<void> HealthProber::Probe(std::shared_ptr<Endpoint> endpoint, St
         spdlog::warn("replica {} {}", endpoint->config.id, *news);
       }
     }
-    if (!(co_await http::SleepFor(endpoint->health.probe_delay(), stop.get())).ok()) co_return;
+    Duration delay = endpoint->health.probe_delay();
+    if (SteadyClock().Now() < endpoint->doubted_until) delay = std::min(delay, kDelayInDoubt);
+    (void)co_await http::SleepFor(delay, wake.get());
+    if (watch->stop.cancelled()) co_return;
   }
 }
 

@@ -1,5 +1,6 @@
-// HealthProber: asks each replica's health page at the pace that its Health wants, from its coming
-// to its going, with the replica's own key and host name. The router's loop thread.
+// HealthProber: asks each replica's health page at the pace that its Health wants, or at once and
+// often while it is doubted, from its coming to its going, with the replica's own key and host
+// name. The router's loop thread.
 #pragma once
 
 #include <map>
@@ -25,19 +26,25 @@ class HealthProber final : public ReplicaListener {
 
   void OnAdded(const Endpoint& endpoint) override;
   void OnRemoved(const Endpoint& endpoint) override;
+  void OnDoubted(const Endpoint& endpoint) override;
   // Nobody needs its connections any more.
   void OnGone(const Endpoint& endpoint) override { pool_.Forget(endpoint.config.http); }
 
  private:
-  using Stop = std::shared_ptr<http::Cancellation>;
-  boost::asio::awaitable<void> Probe(std::shared_ptr<Endpoint> endpoint, Stop stop);
+  struct Watch {
+    http::Cancellation stop;
+    // Ends the pause before the next probe.
+    std::shared_ptr<http::Cancellation> wake = std::make_shared<http::Cancellation>();
+  };
+  boost::asio::awaitable<void> Probe(std::shared_ptr<Endpoint> endpoint,
+                                     std::shared_ptr<Watch> watch);
   boost::asio::awaitable<Status> Ask(const Endpoint& endpoint, http::Cancellation& stop);
 
   http::HttpLoop& loop_;
   http::UpstreamPool& pool_;
   ReplicaSet& replicas_;
   const HealthProberOptions options_;
-  std::map<const Endpoint*, Stop> probes_;
+  std::map<const Endpoint*, std::shared_ptr<Watch>> watches_;
 };
 
 }  // namespace ember::router

@@ -122,6 +122,23 @@ Status CheckEnds(std::string_view body) {
   return OkStatus();
 }
 
+// A value that is there and not null.
+std::optional<element> Given(const simdjson::simdjson_result<element>& value) {
+  element e;
+  if (value.get(e) != simdjson::SUCCESS || e.is_null()) return {};
+  return e;
+}
+
+bool IsText(const simdjson::simdjson_result<element>& value, std::string_view text) {
+  std::string_view v;
+  return value.get(v) == simdjson::SUCCESS && v == text;
+}
+
+bool IsClients(const element& error) {
+  const uint64_t code = Count(error["code"]).value_or(0);
+  return (code >= 400 && code < 500) || IsText(error["type"], "invalid_request_error");
+}
+
 // As find(), which looks behind each quote by itself.
 bool Contains(std::string_view text, std::string_view what) {
   return memmem(text.data(), text.size(), what.data(), what.size()) != nullptr;
@@ -160,6 +177,19 @@ std::optional<ReplyUsage> ReadUsage(std::string_view json) {
   if (const auto usage = UsageOf(root["usage"])) return usage;
   if (const auto usage = UsageOf(root["response"]["usage"])) return usage;
   return UsageOf(root["message"]["usage"]);
+}
+
+ErrorEvent ReadErrorEvent(std::string_view json) {
+  if (!Contains(json, "\"error\"")) return ErrorEvent::kNone;
+  element root;
+  if (Parser().parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) {
+    return ErrorEvent::kNone;
+  }
+  std::optional<element> error = Given(root["error"]);
+  if (!error) error = Given(root["response"]["error"]);
+  if (!error && (IsText(root["type"], "error") || IsText(root["object"], "error"))) error = root;
+  if (!error) return ErrorEvent::kNone;
+  return IsClients(*error) ? ErrorEvent::kClient : ErrorEvent::kServer;
 }
 
 }  // namespace ember::router

@@ -1,5 +1,6 @@
 // What the router reads in JSON that others made: whether a request's body can be a request at all,
-// and the counts in a reply. Pure functions, bounded, safe on any bytes; any thread.
+// the counts in a reply, and whether an event is an error. Pure functions, bounded, safe on any
+// bytes; any thread.
 #pragma once
 
 #include <cstdint>
@@ -33,5 +34,10 @@ struct ReplyUsage {
 // Anthropic).
 // Nothing when the text has neither.
 std::optional<ReplyUsage> ReadUsage(std::string_view json);
+
+// Whose fault an event of a stream says that its end is; kNone: it is no error.
+enum class ErrorEvent : uint8_t { kNone, kClient, kServer };
+// Of chats and completions (`error`, `"object":"error"`), messages and responses.
+ErrorEvent ReadErrorEvent(std::string_view json);
 
 }  // namespace ember::router

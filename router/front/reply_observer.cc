@@ -18,6 +18,8 @@ ReplyObserver::ReplyObserver()
             auto usage = ReadUsage(data);
             // The end of a stream of messages may repeat the prompt's length alone.
             if (usage && (usage->counted || !usage_ || !usage_->counted)) usage_ = usage;
+            const ErrorEvent error = ReadErrorEvent(data);
+            if (error != ErrorEvent::kNone) error_ = error;
           },
           kMaxBytes) {}
 

@@ -1,4 +1,5 @@
-// ReplyObserver: looks at a reply as it passes and remembers what the engine counted. It never
+// ReplyObserver: looks at a reply as it passes and remembers what the engine counted, and whether
+// it said that it failed. It never
 // changes or delays a byte, and its memory is bounded: an event or a whole reply beyond the bound
 // is not looked at. One request's strand.
 #pragma once
@@ -23,6 +24,8 @@ class ReplyObserver {
   std::optional<ReplyUsage> Usage();
   // The last event is one that ends its stream, so that what follows means nothing. Not of [DONE].
   bool said_all() const;
+  // The last event of a stream that was an error.
+  ErrorEvent error() const { return error_; }
 
  private:
   static constexpr size_t kMaxBytes = 1u << 20;
@@ -30,6 +33,7 @@ class ReplyObserver {
   std::string whole_;
   bool too_long_ = false;
   std::optional<ReplyUsage> usage_;
+  ErrorEvent error_ = ErrorEvent::kNone;
 };
 
 }  // namespace ember::router

@@ -297,9 +297,10 @@ TEST(Poison, ARequestWhoseStreamsTakeTheirEnginesWithThemIsLeftAloneToo) {
   }
   RouterFixture router(origins, NoKeptConnections);
   TestSocket client = router.Client();
-  for (const char* pin : {"r1", "r2", "r3"}) {
-    client.Send(Post("{\"stream\":true}", "x-ember-pin: " + std::string(pin) + "\r\n"));
+  for (size_t i = 0; i < 3; ++i) {
+    client.Send(Post("{\"stream\":true}", "x-ember-pin: r" + std::to_string(i + 1) + "\r\n"));
     EXPECT_EQ(client.ReadMessage().status(), 200);
+    EXPECT_TRUE(AwaitState(router, i, "ejected"));
   }
   client.Send(Post("{\"stream\":true}", "x-ember-pin: r4\r\n"));
   EXPECT_THAT(client.ReadMessage().body, HasSubstr("breaks_replicas"));

@@ -122,6 +122,28 @@ TEST(FanOut, IsCappedHoweverItIsWritten) {
   }
 }
 
+TEST(JsonReader, TellsErrorEventsAndWhoseFaultTheyAre) {
+  for (const char* none :
+       {"", "[DONE]", R"({"choices":[{"delta":{"content":"\"error\""}}]})", R"({"error":null})",
+        R"({"type":"response.completed","response":{"error":null}})", R"({"x":"error"})",
+        R"({"error":)"}) {
+    EXPECT_EQ(ReadErrorEvent(none), ErrorEvent::kNone) << none;
+  }
+  for (const char* servers :
+       {R"({"error":{"message":"m","type":"InternalServerError","code":500}})", R"({"error":"m"})",
+        R"({"error":{"code":"server_error"}})", R"({"object":"error","message":"m","code":500})",
+        R"({"type":"error","error":{"type":"overloaded_error"}})",
+        R"({"type":"error","code":"server_error","message":"m"})",
+        R"({"type":"response.failed","response":{"error":{"code":"server_error"}}})"}) {
+    EXPECT_EQ(ReadErrorEvent(servers), ErrorEvent::kServer) << servers;
+  }
+  for (const char* clients : {R"({"error":{"message":"m","type":"BadRequestError","code":400}})",
+                              R"({"object":"error","message":"m","code":422})",
+                              R"({"type":"error","error":{"type":"invalid_request_error"}})"}) {
+    EXPECT_EQ(ReadErrorEvent(clients), ErrorEvent::kClient) << clients;
+  }
+}
+
 TEST(JsonReader, ReadsCountsOfEnginesAndOfOpenAi) {
   const auto llama =
       ReadUsage(R"({"timings":{"cache_n":900,"prompt_n":100},"usage":{"prompt_tokens":1}})");

@@ -120,6 +120,8 @@ class Diary final : public ReplicaListener {
   void OnStateChanged(const Endpoint& e) override { Note(e.state(), e); }
   void OnReadmitted(const Endpoint& e) override { Note("readmitted", e); }
   void OnRemoved(const Endpoint& e) override { Note("removed", e); }
+  void OnDoubted(const Endpoint& e) override { Note("doubted", e); }
+  void OnFoundDead(const Endpoint& e) override { Note("dead", e); }
   void OnGone(const Endpoint& e) override { Note("freed", e); }
   std::vector<std::string> Take() { return std::exchange(notes_, {}); }
 
@@ -131,6 +133,29 @@ class Diary final : public ReplicaListener {
 };
 
 using Notes = std::vector<std::string>;
+
+TEST(ReplicaSet, OneThatIsDoubtedIsFoundDeadOnceButNotWhenItIsSlow) {
+  Set set(1);
+  set.Probe(0);
+  Diary diary;
+  set.AddListener(&diary);
+  const Status refused = UnavailableError("connect to r1: refused");
+  set.Doubt(0, seconds(5), AtMs(0));
+  set.Doubt(0, seconds(5), AtMs(1000));
+  EXPECT_EQ(diary.Take(), Notes{"r1 doubted"});
+  set.Probe(0, DeadlineError("no answer"), AtMs(1001));
+  set.Probe(0, OkStatus(), AtMs(1002));
+  EXPECT_EQ(diary.Take(), Notes());
+  set.Probe(0, refused, AtMs(5999));
+  set.Probe(0, refused, AtMs(5999));
+  EXPECT_EQ(diary.Take(), (Notes{"r1 ejected", "r1 dead"}));
+  set.Doubt(0, seconds(5), AtMs(6000));
+  set.ApplyConnectFailure(0, refused, AtMs(6001));
+  EXPECT_EQ(diary.Take(), (Notes{"r1 doubted", "r1 dead"}));
+  set.Doubt(0, seconds(5), AtMs(7000));
+  set.Probe(0, refused, AtMs(12000));
+  EXPECT_EQ(diary.Take(), Notes{"r1 doubted"}) << "the doubt is over";
+}
 
 TEST(ReplicaSet, MembersComeDrainAndGoAndListenersAreTold) {
   Set set(1);

@@ -63,6 +63,33 @@ TEST(SuspectList, OneDeathThatCutsManyCountsOnce) {
   EXPECT_EQ(list.Breaks(Digest(1), At(210)), 3) << "sent again, and it died again";
 }
 
+// D31: an engine may answer with an error what kills it a moment later.
+TEST(SuspectList, WhatWasAnsweredWithAnErrorJustBeforeADeathBrokeTheReplica) {
+  SuspectList list;
+  const TimePoint late = At(10) + SuspectList::kLastWords;
+  for (int twin = 0; twin < 5; ++twin) {
+    list.OnFailure(Failure::kServerError, Digest(1), 0, At(0), At(10 + twin));
+  }
+  list.OnFailure(Failure::kServerError, Digest(2), 1, At(0), At(10));
+  list.OnFailure(Failure::kServerError, Digest(3), 0, At(0), At(10));
+  list.OnServed(Digest(3));
+  list.OnDeath(0, late - milliseconds(1));
+  list.OnDeath(0, late - milliseconds(1));
+  list.OnDeath(1, late);
+  EXPECT_EQ(list.Breaks(Digest(1), late), 1) << "once a death";
+  EXPECT_EQ(list.Breaks(Digest(2), late), 0) << "that was long ago";
+  EXPECT_EQ(list.Breaks(Digest(3), late), 0) << "it was served";
+  list.OnFailure(Failure::kServerError, Digest(4), 0, At(0), At(10));
+  list.OnFailure(Failure::kBroke, Digest(4), 0, At(5), At(20));
+  list.OnDeath(0, At(30));
+  EXPECT_EQ(list.Breaks(Digest(4), At(30)), 1) << "an error and a broken connection of one death";
+  for (uint32_t n : {1, 2}) {
+    list.OnFailure(Failure::kServerError, Digest(4), n, At(40), At(50));
+    list.OnDeath(n, At(60));
+  }
+  EXPECT_EQ(list.RefusedFor(Digest(4), At(60)), SuspectList::kFirstHold);
+}
+
 // D31: what a request fails at everywhere is nothing against the replicas.
 TEST(SuspectList, WhatFailedElsewhereTooIsNoReplicasFault) {
   SuspectList list;
