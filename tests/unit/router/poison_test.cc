@@ -117,7 +117,7 @@ TEST(Poison, AReplicaThatDiesAMomentAfterItsErrorWasBrokenByWhatItAnsweredSo) {
       EXPECT_EQ(fleet.Ask(i, "good").status(), 200);
       EXPECT_EQ(fleet.Ask(i, "wrong").status(), 200);
       fleet.Kill(i);
-      EXPECT_TRUE(fleet.AwaitUsable(3 - i));
+      ASSERT_TRUE(fleet.AwaitUsable(3 - i));
     }
     const WireMessage refused = fleet.Ask(3, "poison");
     EXPECT_EQ(refused.status(), 502) << last_words;
@@ -133,7 +133,7 @@ TEST(Poison, AReplicaThatSaysThatItsEngineIsDeadNeedNotGoFirst) {
   for (size_t i = 0; i < 3; ++i) {
     fleet.at(i).SetHealth(503);
     fleet.Ask(i, "poison");
-    EXPECT_TRUE(fleet.AwaitUsable(3 - i));
+    ASSERT_TRUE(fleet.AwaitUsable(3 - i));
   }
   EXPECT_EQ(fleet.Ask(3, "poison").status(), 502);
 }
@@ -144,7 +144,7 @@ TEST(Poison, AnErrorOfReplicasThatLiveOnIsNothingAgainstWhatTheyAnsweredSo) {
     for (int times = 0; times < 2; ++times) {
       for (size_t i = 0; i < 4; ++i) {
         EXPECT_EQ(fleet.Ask(i, "poison").status(), error == kError ? 500 : 200);
-        EXPECT_TRUE(http::Eventually([&] { return fleet.at(i).probes() >= 2; }));
+        ASSERT_TRUE(http::Eventually([&] { return fleet.at(i).probes() >= 2; }));
       }
     }
   }
