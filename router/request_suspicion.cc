@@ -1,11 +1,19 @@
 // Router's part on requests that break or fail at replicas: what is the request's fault, and what
 // the replica's.
+#include <algorithm>
 #include <cmath>
 
 #include "router/router.h"
 #include "router/tokenize/prompt_digest.h"
+#include "router/tokenize/request_model.h"
 
 namespace ember::router {
+namespace {
+
+// Who waited at least so long, and so many times as long as usual, waited for nothing.
+constexpr double kHangingMs = 1000, kTimesUsual = 10;
+
+}  // namespace
 
 using http::OpenAiError;
 
@@ -40,6 +48,10 @@ void Router::AvoidWhereItFailed(Routing* routing) {
 
 void Router::Judge(const http::Request& request, Routing* routing, const AttemptResult& result) {
   bool counts = true;
+  if (LeftHanging(request, *routing, result) &&
+      CountFailure(SuspectList::Failure::kNoReply, request, routing, result)) {
+    parts_.replicas->ApplyLeft(routing->chosen, result.relay.started_at, SteadyClock().Now());
+  }
   if (result.retry_reason == "reset") {
     counts = CountFailure(SuspectList::Failure::kBroke, request, routing, result);
   } else if (result.verdict == Health::Reply::kServerError) {
@@ -65,6 +77,21 @@ void Router::Judge(const http::Request& request, Routing* routing, const Attempt
   const TimePoint now = SteadyClock().Now();
   if (!counts) return parts_.replicas->ApplyExcusedReply(routing->chosen, now);
   parts_.replicas->ApplyReply(routing->chosen, *result.verdict, result.verdict_reason, now);
+}
+
+bool Router::LeftHanging(const http::Request& request, const Routing& routing,
+                         const AttemptResult& result) const {
+  const http::RelayOutcome& relay = result.relay;
+  if (relay.end != http::RelayEnd::kClientGone || relay.reply_started) return false;
+  if (!routing.options.has_prompt) return false;
+  const ReplicaSet& replicas = *parts_.replicas;
+  if (replicas.at(routing.chosen).endpoint->health.alive_at() >= relay.started_at) return false;
+  const double waited_ms = ToMilliseconds(relay.ended_at - relay.started_at);
+  if (waited_ms < kHangingMs) return false;
+  const bool stream = AsksForStream(request.body);
+  const double usual_ms = replicas.UsualWaitMs(routing.chosen, stream);
+  return usual_ms > 0 &&
+         waited_ms >= kTimesUsual * std::max(usual_ms, routing.record.predicted_ttft_ms);
 }
 
 bool Router::CountFailure(SuspectList::Failure failure, const http::Request& request,

@@ -243,6 +243,7 @@ asio::awaitable<AttemptResult> Router::Forward(const http::Request& request,
   ReplicaSet::Flight flight = parts_.replicas->Start(
       replica, attempt.prefill_tokens, cost == nullptr ? 0 : cost->load_ms + cost->prefill_ms,
       SteadyClock().Now());
+  flight.Carry(request.body.size());
   attempt.flight = &flight;
   routing->asked = member.endpoint->members.front();
   for (const ReplicaNumber n : member.endpoint->members) routing->tried.set(n);

@@ -127,6 +127,9 @@ class Router final : public ReplicaListener {
   void AvoidWhereItFailed(Routing* routing);
   // What the attempt says about its replica, and about the request.
   void Judge(const http::Request& request, Routing* routing, const AttemptResult& result);
+  // Whether its client left after a wait that says that the replica hangs.
+  bool LeftHanging(const http::Request& request, const Routing& routing,
+                   const AttemptResult& result) const;
   // The request failed at the replica that it was sent to last, whose flight still holds it.
   // Whether that may be the replica's fault.
   bool CountFailure(SuspectList::Failure failure, const http::Request& request, Routing* routing,

@@ -29,21 +29,21 @@ bool SuspectList::OnFailure(Failure failure, const Checksum& digest, uint32_t re
   Entry& entry = *entries_.Find(digest);
   const auto known = entry.at.find(replica);
   const bool together = known != entry.at.end() && sent < known->second.when;
-  if (together && (failure == Failure::kServerError || known->second.broke)) return false;
+  if (together && (failure != Failure::kBroke || known->second.how == Failure::kBroke))
+    return false;
   const bool elsewhere = entry.at.size() > (known == entry.at.end() ? 0 : 1);
-  const bool broke = failure == Failure::kBroke;
-  if (entry.at.size() < kMaxReplicasOfEach) entry.at[replica] = {now, broke};
+  if (entry.at.size() < kMaxReplicasOfEach) entry.at[replica] = {now, failure};
   entry.last = now;
-  if (broke) AddBreak(&entry, now);
+  if (failure == Failure::kBroke) AddBreak(&entry, now);
   return !together && !elsewhere;
 }
 
 void SuspectList::OnDeath(uint32_t replica, TimePoint now) {
   entries_.ForEach([&](Entry& entry) {
     const auto known = entry.at.find(replica);
-    if (known == entry.at.end() || known->second.broke) return;
+    if (known == entry.at.end() || known->second.how != Failure::kServerError) return;
     if (known->second.when + kLastWords <= now) return;
-    known->second = {now, true};
+    known->second = {now, Failure::kBroke};
     AddBreak(&entry, now);
   });
 }

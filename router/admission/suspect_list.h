@@ -1,7 +1,8 @@
 // SuspectList: requests that broke the replica they were sent to, or that it answered with an
-// error, by the digest of their prompt, so that one that breaks whoever takes it is not walked
-// through the fleet by a client that tries again and again, and what fails everywhere is held
-// against nobody. Bounded; forgotten after a while, and as soon as it is served. One thread.
+// error or, as it seems, never would have, by the digest of their prompt, so that one that breaks
+// whoever takes it is not walked through the fleet by a client that tries again and again, and what
+// fails everywhere is held against nobody. Bounded; forgotten after a while, and as soon as it is
+// served. One thread.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ class SuspectList {
   // An engine that dies may still answer what killed it with an error, and go so much later.
   static constexpr Duration kLastWords = seconds(5);
   // kServerError: 5xx, an error within the reply, or a reply that broke off.
-  enum class Failure : uint8_t { kBroke, kServerError };
+  // kNoReply: its client left after a wait far beyond what is usual.
+  enum class Failure : uint8_t { kBroke, kServerError, kNoReply };
 
   // Nothing is known of any request.
   bool Empty(TimePoint now);
@@ -37,8 +39,8 @@ class SuspectList {
   void OnDeath(uint32_t replica, TimePoint now);
   // A neighbour of the guilty one, or luck: nothing is held against it.
   void OnServed(const Checksum& digest) { entries_.Drop(digest); }
-  // The only replica that answered it with an error lately, if it broke none: another one may do
-  // better.
+  // The only replica that answered it with an error lately, or not at all, if it broke none:
+  // another one may do better.
   std::optional<uint32_t> FailedAt(const Checksum& digest, TimePoint now);
   // Replicas that it broke lately.
   int Breaks(const Checksum& digest, TimePoint now);
@@ -48,7 +50,7 @@ class SuspectList {
  private:
   struct Failed {
     TimePoint when;  // last
-    bool broke = false;
+    Failure how = Failure::kServerError;
   };
   struct Entry {
     int breaks = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/http/cancellation.h"
+#include "router/estimate/usual_wait.h"
 #include "router/fleet/health.h"
 #include "router/fleet/refusals.h"
 #include "router/fleet/replica_config.h"
@@ -32,6 +33,7 @@ struct Endpoint {
   ReplicaConfig config;  // changed by ReplicaSet::Tune alone
   Health health;
   Refusals refusals;
+  UsualWait usual_wait;
   std::vector<ReplicaNumber> members;  // one, or one a rank, in order of rank
   std::string model;                   // as its agent says
   bool agent_connected = false;

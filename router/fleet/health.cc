@@ -8,6 +8,7 @@ namespace {
 
 constexpr int kSlowProbes = 3;
 constexpr int kMinStrikes = 6;
+constexpr int kMinLeft = 3;  // clients in a row
 constexpr int kMaxRun = 1000;
 // How improbable a run has to be as one of its peers: on trial less is enough.
 constexpr double kChance = 1e-6, kChanceOnTrial = 1e-2;
@@ -75,12 +76,15 @@ void Health::OnProbe(const Status& status, TimePoint now) {
   }
   slow_ = 0;
   if (state_ == State::kJoining) return MoveUp(now);
-  if (state_ == State::kTrial && now - since_ >= options_.trial_time) return MoveUp(now);
+  // That one which gave no answers has not failed yet says nothing before it gives one.
+  const bool proven = ejection_ != Ejection::kTimeout || alive_at_ > since_;
+  if (state_ == State::kTrial && proven && now - since_ >= options_.trial_time) return MoveUp(now);
   if (state_ != State::kEjected || now < held_until_) return;
   state_ = State::kTrial;
   since_ = now;
   good_replies_ = 0;
   EndRun();
+  left_ = 0;
   why_.clear();
 }
 
@@ -112,6 +116,17 @@ double Health::FailingElsewhere(const Peers& peers) const {
   const auto all = static_cast<double>(peers.replies.all - before_run_.all);
   const auto failed = static_cast<double>(peers.replies.failed - before_run_.failed);
   return std::max(peers.failing, all <= 0 ? 0 : failed / (all + kGoodFaith));
+}
+
+void Health::OnLeft(TimePoint sent, const Peers& peers, TimePoint now) {
+  if (state_ == State::kEjected || state_ == State::kJoining) return;
+  const bool on_trial = state_ == State::kTrial;
+  if (sent <= alive_at_ || (on_trial && sent < since_)) return;
+  if (left_++ == 0) left_from_ = sent;
+  if (left_ < kMinLeft && !on_trial) return;
+  // Where nobody answers it may be the clients, or what all replicas hang on.
+  if (!peers.can_spare || peers.alive_at <= left_from_) return;
+  PutOutForReplies(Ejection::kTimeout, "replies: none before their clients left", now);
 }
 
 void Health::OnExcusedReply(TimePoint now) { Note(true, now); }

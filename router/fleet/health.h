@@ -11,6 +11,9 @@
 // nothing, so that a replica that is back is tried with the next probe. What a client did wrong
 // (4xx) is never a witness, and what its peers fail at too is a weak one: the more of their replies
 // fail, the longer a run has to be before it says something about this replica.
+// A client that leaves is none either, but clients that left one after the other, each after a wait
+// far beyond what is usual, say that it hangs, if it has computed nothing for anybody all the while
+// and others have.
 #pragma once
 
 #include <optional>
@@ -53,6 +56,7 @@ class Health {
     bool can_spare = true;
     double failing = 0;  // the mean of their `failing`
     Replies replies;     // of all of them
+    TimePoint alive_at;  // when the newest sign of life of any came
   };
 
   // Requests at once while on trial.
@@ -64,6 +68,15 @@ class Health {
   void OnProbe(const Status& status, TimePoint now);
   void OnConnectFailure(const Status& why, TimePoint now);
   void OnReply(Reply reply, const std::string& what, const Peers& peers, TimePoint now);
+  // It has computed something, whoever for. Probes show no such thing.
+  void OnSignOfLife(TimePoint now) {
+    alive_at_ = now;
+    left_ = 0;
+  }
+  TimePoint alive_at() const { return alive_at_; }
+  // The client of a request that was sent at `sent` left, without any reply, after far more than
+  // the usual time.
+  void OnLeft(TimePoint sent, const Peers& peers, TimePoint now);
   // A failure that was the request's fault; it only shows how many there are.
   void OnExcusedReply(TimePoint now);
   void OnAgentReport(bool healthy) { reported_ = healthy; }
@@ -117,6 +130,9 @@ class Health {
   // A burst shows in seconds, what comes now and then in minutes.
   Record seconds_{seconds(10)}, minutes_{seconds(300)};
   int good_replies_ = 0;  // while on trial
+  TimePoint alive_at_;    // the newest sign of life
+  int left_ = 0;          // clients, since then
+  TimePoint left_from_;   // when the request of the first of them was sent
   TimePoint since_;       // of the state
   TimePoint held_until_;
   Duration next_hold_ = Duration::zero();  // zero: the first one

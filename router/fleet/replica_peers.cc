@@ -10,6 +10,7 @@ Health::Peers ReplicaSet::PeersOf(const Endpoint& endpoint, TimePoint now) const
   int usable = 0, out = 0, known = 0;
   double failing = 0;
   Health::Replies replies;
+  TimePoint alive_at;
   for (const auto& other : endpoints_) {
     if (other.get() == &endpoint ||
         !models_.Overlap(endpoint.members.front(), other->members.front())) {
@@ -17,6 +18,7 @@ Health::Peers ReplicaSet::PeersOf(const Endpoint& endpoint, TimePoint now) const
     }
     replies.all += other->health.replies().all;
     replies.failed += other->health.replies().failed;
+    alive_at = std::max(alive_at, other->health.alive_at());
     const bool is_out = other->health.out_for_replies();
     usable += other->usable() ? 1 : 0;
     out += is_out ? 1 : 0;
@@ -24,8 +26,10 @@ Health::Peers ReplicaSet::PeersOf(const Endpoint& endpoint, TimePoint now) const
     ++known;
     failing += other->health.failing(now);
   }
-  return {
-      .can_spare = usable > out, .failing = known == 0 ? 0 : failing / known, .replies = replies};
+  return {.can_spare = usable > out,
+          .failing = known == 0 ? 0 : failing / known,
+          .replies = replies,
+          .alive_at = alive_at};
 }
 
 bool ReplicaSet::OthersUsable(const Endpoint& endpoint) const {

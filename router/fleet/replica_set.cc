@@ -100,6 +100,7 @@ void ReplicaSet::Flight::PrefillDone(Answer answer, TimePoint now) {
   ReplicaEstimate& estimate = set_->at(replica_).estimate;
   Member::Flight& flight = *set_->FlightOf(replica_, number_);
   flight.prefill_tokens = 0;
+  flight.bytes = 0;
   switch (answer) {
     case Answer::kStream:
       return estimate.OnFirstToken(flight.estimated, now);
@@ -252,8 +253,12 @@ ReplicaSet::Member::Flight* ReplicaSet::FlightOf(ReplicaNumber replica, uint64_t
 
 void ReplicaSet::EndFlight(ReplicaNumber replica, uint64_t number) {
   Member& m = at(replica);
-  m.estimate.OnEnd(FlightOf(replica, number)->estimated);
+  const Member::Flight ended = *FlightOf(replica, number);
+  m.estimate.OnEnd(ended.estimated);
   m.flights.erase(number);
+  if (ended.bytes > 0) {  // its client left, most likely
+    for (auto& [n, flight] : m.flights) flight.behind = std::max(flight.behind, ended.bytes);
+  }
   --m.endpoint->under_way;
   if (number >= m.first_unreported) {
     --m.view.in_flight;
@@ -334,25 +339,6 @@ void ReplicaSet::ApplyLost(ReplicaNumber replica) {
   Change(*m.endpoint, [&] { m.endpoint->health.OnAgentLost(); });
 }
 
-void ReplicaSet::ApplyEngineLoad(ReplicaNumber replica, const EngineLoad& load, TimePoint now) {
-  Member& m = at(replica);
-  m.engine_load = load;
-  const uint64_t all = uint64_t{load.running} + load.waiting;
-  const auto others = static_cast<uint32_t>(all - std::min<uint64_t>(all, m.under_way()));
-  m.view.load.waiting = std::min(load.waiting, others);
-  m.view.load.running = others - m.view.load.waiting;
-  m.view.load.kv_usage = load.kv_usage;
-  if (load.capacity_tokens > 0) m.view.cache.capacity_tokens = load.capacity_tokens;
-  m.estimate.OnReport(load.waiting, now);
-}
-
-void ReplicaSet::ForgetEngineLoad(ReplicaNumber replica) {
-  Member& m = at(replica);
-  if (!std::exchange(m.engine_load, std::nullopt)) return;
-  m.view.load = {};
-  m.estimate.OnReport(0, TimePoint());
-}
-
 void ReplicaSet::AwaitModels(const Endpoint& endpoint) {
   ModelList list = DeclaredModels(endpoint.config);
   list.more = TakesMore::kNotAsked;
@@ -394,6 +380,12 @@ void ReplicaSet::ApplyReply(ReplicaNumber replica, Health::Reply reply, const st
   const Health::Peers peers =
       reply == Health::Reply::kGood ? Health::Peers() : PeersOf(endpoint, now);
   Change(endpoint, [&] { endpoint.health.OnReply(reply, what, peers, now); });
+}
+
+void ReplicaSet::ApplyLeft(ReplicaNumber replica, TimePoint sent, TimePoint now) {
+  Endpoint& endpoint = *at(replica).endpoint;
+  const Health::Peers peers = PeersOf(endpoint, now);
+  Change(endpoint, [&] { endpoint.health.OnLeft(sent, peers, now); });
 }
 
 }  // namespace ember::router

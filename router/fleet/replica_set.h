@@ -71,6 +71,8 @@ class ReplicaSet {
       uint64_t prefill_tokens = 0;
       TimePoint started;
       ReplicaEstimate::FlightNumber estimated = 0;
+      size_t bytes = 0;   // of its body, until its reply begins
+      size_t behind = 0;  // of the largest that waited beside it and left
     };
     std::map<uint64_t, Flight> flights;  // all of ours, in order of their start
     uint64_t first_unreported = 0;       // flights before this number are part of the report
@@ -87,6 +89,8 @@ class ReplicaSet {
     Flight(Flight&& other) noexcept { *this = std::move(other); }
     Flight& operator=(Flight&& other) noexcept;
     ~Flight() { End(); }
+    // The request has a body of so many bytes.
+    void Carry(size_t bytes) { set_->FlightOf(replica_, number_)->bytes = bytes; }
     // The reply begins: its prefill is no longer ahead of anybody.
     void PrefillDone(Answer answer, TimePoint now);
     // The reply has ended, and its engine counted this.
@@ -176,6 +180,11 @@ class ReplicaSet {
   // A reply ended as the last one of an engine that dies may: whether it does is looked for so
   // long.
   void Doubt(ReplicaNumber replica, Duration time, TimePoint now);
+  // How long the largest request that waits at `replica`, or did while others of these have waited,
+  // usually does, in ms, at the slowest of those that take the same requests. 0: not known.
+  double UsualWaitMs(ReplicaNumber replica, bool stream) const;
+  // See Health::OnLeft.
+  void ApplyLeft(ReplicaNumber replica, TimePoint sent, TimePoint now);
   void ApplyExcusedReply(ReplicaNumber replica, TimePoint now) {
     at(replica).endpoint->health.OnExcusedReply(now);
   }

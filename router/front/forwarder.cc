@@ -181,10 +181,12 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
   if (attempt.may_retry) relay.abandon = given_up.get();
   bool event_stream = false;
   bool said_by_agent = false;
+  bool computed = false;  // what comes is made by the engine, and not by the door before it
   relay.accept = [&](http::ResponseHead& head) {
     event_stream = head.headers.Get("Content-Type").starts_with("text/event-stream");
     const bool elsewhere = MayBeTakenElsewhere(head.status, attempt, *member.endpoint, replicas_);
     if (Refusals::IsWrong(head.status)) member.endpoint->refusals.OnWrong();
+    computed = head.status == 200 && attempt.options->has_prompt;
     if (!elsewhere) return true;
     result.retry_after_s = static_cast<int>(
         std::min<uint64_t>(ReadCount(head.headers.Get("Retry-After")).value_or(0), kMaxRetryAfter));
@@ -197,6 +199,10 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
                                 : event_stream     ? Answer::kStream
                                                    : Answer::kWhole,
                                 Now());
+    if (computed) {
+      member.endpoint->usual_wait.Observe(event_stream, request.body.size(),
+                                          ToMilliseconds(so_far.first_byte_at - so_far.started_at));
+    }
     result.relay.status = head.status;
     if (!IsOfAgent(member, head)) DropOwnNames(&head.headers);
     result.cached_tokens = ReadCount(head.headers.Get("x-ember-cached-tokens"));
@@ -215,8 +221,9 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
     if (attempt.on_response_id) {
       if (const std::string id = response_id.Feed(piece); !id.empty()) attempt.on_response_id(id);
     }
-    if (!event_stream) return;
     const TimePoint now = Now();
+    if (computed) member.endpoint->health.OnSignOfLife(now);
+    if (!event_stream) return;
     if (last_piece != TimePoint()) {
       metrics_.inter_token.Observe(ToMilliseconds(now - last_piece) / 1000);
     }

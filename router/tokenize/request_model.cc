@@ -58,6 +58,16 @@ bool TakeModel(JsonCursor* json, std::string* model) {
 
 std::string ModelOfJson(std::string_view body) { return NameOfJson(body, "model"); }
 
+bool AsksForStream(std::string_view body) {
+  std::string_view value;
+  std::string unescaped;
+  JsonCursor json(body);
+  json.Object([&](std::string_view raw) {
+    return MeaningOfName(raw, &unescaped) == "stream" ? json.TakeValue(&value) : json.SkipValue();
+  });
+  return value == "true";
+}
+
 std::string LoraPathOfJson(std::string_view body) { return NameOfJson(body, "lora_path"); }
 
 std::string ModelOfForm(std::string_view content_type, std::string_view body) {

@@ -1,4 +1,5 @@
-// Which model a request's body names. Pure, linear in the body, safe on any bytes; any thread.
+// Which model a request's body names, and whether it asks for a stream. Pure, linear in the body,
+// safe on any bytes; any thread.
 #pragma once
 
 #include <string>
@@ -16,6 +17,9 @@ bool TakeModel(JsonCursor* json, std::string* model);
 std::string ModelOfJson(std::string_view body);
 // Likewise SGLang's name of an adapter.
 std::string LoraPathOfJson(std::string_view body);
+
+// Of a JSON object: `stream` is true.
+bool AsksForStream(std::string_view body);
 
 // Of a form (multipart/form-data, as audio is sent); "" when the content type is another one, or
 // none of its first parts is the model's.

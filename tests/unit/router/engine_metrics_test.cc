@@ -110,5 +110,18 @@ TEST(EngineLoad, OnlyWhatExceedsOursIsOthers) {
   EXPECT_EQ(load(), 1u);
 }
 
+TEST(EngineLoad, ACacheThatFillsOrEmptiesIsASignOfLifeAndACountOfWhoWaitsIsNone) {
+  ReplicaSet set{HealthOptions()};
+  ASSERT_TRUE(set.Add({.id = "a"}).ok());
+  const auto alive_at = [&](double kv_usage, uint32_t waiting, int ms) {
+    const TimePoint now = TimePoint() + milliseconds(ms);
+    set.ApplyEngineLoad(0, {.waiting = waiting, .kv_usage = kv_usage}, now);
+    return ToMilliseconds(set.at(0).endpoint->health.alive_at() - TimePoint());
+  };
+  EXPECT_EQ(alive_at(0.5, 1, 100), 0) << "the first one shows no change";
+  EXPECT_EQ(alive_at(0.5, 7, 200), 0);
+  EXPECT_EQ(alive_at(0.4, 7, 300), 300);
+}
+
 }  // namespace
 }  // namespace ember::router

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "router/fleet/join_watch.h"
 
 namespace ember::router {
@@ -176,6 +178,54 @@ TEST_F(HealthTest, WhatItsRepliesPutOutIsHeldLongerEachTime) {
   now += 61'000;
   Say(Reply::kServerError, 6, now);
   EXPECT_EQ(BackAt(now) - now, 1000) << "a minute without fault clears its record";
+}
+
+// D19: a replica that hangs behind a good health page.
+TEST_F(HealthTest, ClientsThatLeftInARowPutItOutUnlessItShowedLifeOrNobodyElseDid) {
+  const auto leave = [&](int sent) { h.OnLeft(At(sent), peers, At(sent + 1000)); };
+  peers.alive_at = At(500);
+  Probe(0);
+  for (const int sent : {100, 200, 900}) {
+    EXPECT_TRUE(h.usable());
+    leave(sent);
+  }
+  EXPECT_EQ(h.ejection(), Ejection::kTimeout);
+  EXPECT_TRUE(h.out_for_replies());
+  const auto stays = [&](const char* why, const std::function<void()>& before_the_third) {
+    h = Health();
+    peers = {.alive_at = At(500)};
+    Probe(0);
+    leave(100);
+    leave(200);
+    before_the_third();
+    leave(300);
+    EXPECT_TRUE(h.usable()) << why;
+  };
+  stays("it was computing when the last one came", [&] { h.OnSignOfLife(At(250)); });
+  stays("and while that one waited", [&] { h.OnSignOfLife(At(350)); });
+  stays("nobody is answered", [&] { peers.alive_at = At(99); });
+  stays("nobody takes its place", [&] { peers.can_spare = false; });
+}
+
+TEST_F(HealthTest, OneThatGaveNoAnswersIsOnTrialUntilItComputesAndOutWithTheNextClient) {
+  peers.alive_at = At(500);
+  Probe(0);
+  for (const int sent : {100, 200, 300}) h.OnLeft(At(sent), peers, At(1000));
+  ASSERT_FALSE(h.usable());
+  Probe(2000);
+  ASSERT_EQ(h.state(), State::kTrial);
+  Probe(9000);
+  EXPECT_EQ(h.state(), State::kTrial) << "its probes were good before";
+  peers.alive_at = At(9500);
+  h.OnLeft(At(900), peers, At(9600));
+  EXPECT_TRUE(h.usable()) << "that is old";
+  h.OnLeft(At(9100), peers, At(9700));
+  EXPECT_FALSE(h.usable());
+  const int back = BackAt(9700);
+  EXPECT_GE(back, 11'700) << "longer than before";
+  h.OnSignOfLife(At(back + 10));
+  Probe(back + 3000);
+  EXPECT_EQ(h.state(), State::kUp);
 }
 
 TEST_F(HealthTest, OnTrialOneFailureIsEnough) {

@@ -35,6 +35,16 @@ TEST(RequestModel, OfAJsonObjectWhereverItStands) {
   }
 }
 
+TEST(RequestModel, WhetherAStreamIsAskedFor) {
+  EXPECT_TRUE(AsksForStream(R"({"messages":[],"stream" : true})"));
+  EXPECT_TRUE(AsksForStream(R"({"stream":false,"str\u0065am":true,"n":1})"));
+  for (const char* no :
+       {"", "{", R"({"stream":false})", R"({"stream":null})", R"({"a":{"stream":true}})",
+        R"({"stream":"true"})", R"([true])", R"({"stream":true,"stream":false})"}) {
+    EXPECT_FALSE(AsksForStream(no)) << no;
+  }
+}
+
 // Long values are passed over by their brackets and strings alone.
 TEST(RequestModel, BehindNestedValuesOfAnyLength) {
   for (size_t length = 0; length < 200; ++length) {
