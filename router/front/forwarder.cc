@@ -199,7 +199,7 @@ asio::awaitable<AttemptResult> Forwarder::Forward(const http::Request& request,
                                 : event_stream     ? Answer::kStream
                                                    : Answer::kWhole,
                                 Now());
-    if (computed) {
+    if (computed && so_far.body_bytes > 0) {
       member.endpoint->usual_wait.Observe(event_stream, request.body.size(),
                                           ToMilliseconds(so_far.first_byte_at - so_far.started_at));
     }
