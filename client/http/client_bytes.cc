@@ -62,6 +62,8 @@ asio::awaitable<ClientBytes::Error> ClientBytes::Fill(size_t size) {
 asio::awaitable<ClientBytes::Error> ClientBytes::Discard() {
   Consume(unread().size());
   (void)co_await AwaitAhead();
+  // Asio would wait for the socket to become readable once more.
+  if (ended_ == asio::error::eof && !wire_.secure()) co_return ended_;
   const auto [ec, n] = co_await wire_.socket().async_read_some(asio::buffer(ahead_), kAwait);
   co_return ec;
 }
