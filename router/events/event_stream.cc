@@ -366,6 +366,7 @@ void EventStream::Lose(const Status& why) {
 void EventStream::Begin(uint64_t sequence) {
   next_ = sequence;
   known_since_ = sequence;
+  digests_.fill(0);  // an earlier publisher's, maybe, with the same numbers
   whole_ = sequence == 0;
   if (!whole_) return;
   resync_wanted_ = false;
