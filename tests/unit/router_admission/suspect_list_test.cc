@@ -90,6 +90,15 @@ TEST(SuspectList, WhatWasAnsweredWithAnErrorJustBeforeADeathBrokeTheReplica) {
   EXPECT_EQ(list.RefusedFor(Digest(4), At(60)), SuspectList::kFirstHold);
 }
 
+// It may hang for reasons of its own, and be killed for that.
+TEST(SuspectList, WhatOnlyHungBeforeADeathBrokeNothing) {
+  SuspectList list;
+  list.OnFailure(Failure::kNoReply, Digest(1), 0, At(0), At(10));
+  list.OnDeath(0, At(20));
+  EXPECT_EQ(list.Breaks(Digest(1), At(20)), 0);
+  EXPECT_EQ(list.FailedAt(Digest(1), At(20)), 0u);
+}
+
 // D31: what a request fails at everywhere is nothing against the replicas.
 TEST(SuspectList, WhatFailedElsewhereTooIsNoReplicasFault) {
   SuspectList list;

@@ -234,6 +234,19 @@ TEST_F(EventStreamTest, AfterAReconnectAPublisherWithFewerBatchesIsNew) {
   EXPECT_THAT(Heard(), ElementsAre("lost", "trusted", "2000"));
 }
 
+// A, then B, then A again.
+TEST_F(EventStreamTest, ABatchThatEqualsOneOfAnEarlierPublisherSaysNothingOfThePresentOne) {
+  Follow(5);
+  Connect();
+  Live(20, 1000);
+  for (const uint64_t n : {18, 19}) Replay(n, 1000);
+  EXPECT_THAT(Heard(), ElementsAre("lost", "1018", "1019", "1020"));
+  Connect();
+  Replay(3);
+  EXPECT_THAT(Heard(), ElementsAre("lost"));
+  EXPECT_EQ(Asked(), 0) << "another process: all of it";
+}
+
 // Its buffer begins where our knowledge ends: nothing can be compared.
 TEST_F(EventStreamTest, AfterAReconnectAPublisherThatCantRepeatTheLastBatchIsNew) {
   Follow(5);
