@@ -20,6 +20,7 @@ constexpr Duration kLongestPause = seconds(2);
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxEventBytes);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // agents are neighbours
   // An agent that is back must be found within our own pauses.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);

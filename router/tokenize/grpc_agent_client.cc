@@ -160,8 +160,10 @@ GrpcAgentClient::~GrpcAgentClient() = default;
 void GrpcAgentClient::OnAdded(const Endpoint& endpoint) {
   const std::string& address = endpoint.config.grpc;
   if (address.empty()) return;
-  impl_->stubs[endpoint.members.front()] =
-      rpc::Agent::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // agents are neighbours
+  impl_->stubs[endpoint.members.front()] = rpc::Agent::NewStub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
 }
 
 void GrpcAgentClient::OnRemoved(const Endpoint& endpoint) {

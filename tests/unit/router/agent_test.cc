@@ -160,6 +160,25 @@ TEST(GrpcAgentClient, AsksWithPathAndBodyAndChecksTheAnswer) {
   EXPECT_EQ(prompt->chain.size(), 10u);
 }
 
+// What the environment says of the way to the world is not for agents, which are in the fleet.
+TEST(GrpcAgentClient, NeitherItNorAWatcherGoesThroughAProxy) {
+  ASSERT_EQ(setenv("http_proxy", "http://127.0.0.1:1", 1), 0);
+  rpc::Snapshot snapshot = SnapshotOf("r1");
+  snapshot.add_held()->set_block_hashes(Hashes(1, 10));
+  FakeAgent agent(snapshot);
+  agent.tokenize = [](const rpc::TokenizeRequest&, rpc::TokenizeReply* reply) {
+    reply->set_token_count(1);
+    reply->set_namespace_id(std::string(16, '\7'));
+    return grpc::Status::OK;
+  };
+  {
+    Followed f(agent.address());
+    EXPECT_TRUE(f.AwaitHeld(10));
+    EXPECT_TRUE(Ask(agent.address(), "{}").ok());
+  }
+  unsetenv("http_proxy");
+}
+
 TEST(GrpcAgentClient, FailuresHaveTheirReason) {
   FakeAgent agent(SnapshotOf("r1"));
   const auto code = [&] { return Ask(agent.address(), "{}").status().code(); };
