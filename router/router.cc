@@ -88,6 +88,9 @@ asio::awaitable<void> Router::Handle(http::Request& request, http::ResponseWrite
   Routing routing;
   parts_.telemetry->Begin(request, &routing.record);
   parts_.telemetry->BeginTrace(request, &routing.record);
+  if (std::string named = TrustedTenant(request); !named.empty()) {
+    routing.record.tenant = std::move(named);
+  }
   co_await ReadLargeBody(request, &routing);
   if (const Status admitted = Admit(request, &routing); !admitted.ok()) {
     co_return co_await Refuse(writer, &routing, OpenAiError::FromStatus(admitted));
@@ -141,7 +144,7 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
     if (first && AnyRoom(*routing)) co_return std::nullopt;
     const TimePoint since = SteadyClock().Now();
     const Status turn = co_await admission.Wait(
-        {.whose = WhoseTurn(request, routing),
+        {.whose = WhoseTurn(request),
          .bytes = request.body.size(),
          .places = Takers(*routing),
          .may_go =
@@ -163,13 +166,16 @@ asio::awaitable<std::optional<OpenAiError>> Router::FindRoom(const http::Request
   co_return NoneUsable(*routing);
 }
 
-FairQueue::Whose Router::WhoseTurn(const http::Request& request, Routing* routing) {
-  std::string& tenant = routing->record.tenant;
-  if (options_.trust_tenant_header) {
-    tenant = request.headers.Get("x-ember-tenant").substr(0, 64);
-    if (!tenant.empty()) return {.share = "tenant " + tenant, .tenant = ""};
+std::string Router::TrustedTenant(const http::Request& request) const {
+  if (!options_.trust_tenant_header) return "";
+  return std::string(request.headers.Get("x-ember-tenant").substr(0, 64));
+}
+
+FairQueue::Whose Router::WhoseTurn(const http::Request& request) {
+  if (const std::string named = TrustedTenant(request); !named.empty()) {
+    return {.share = "tenant " + named, .tenant = ""};
   }
-  if (tenant.empty()) tenant = TenantDigest(request.headers);
+  const std::string tenant = TenantDigest(request.headers);
   if (credentials_.Knows(CredentialOf(request.headers))) {
     return {.share = "key " + tenant, .tenant = ""};
   }

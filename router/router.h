@@ -117,8 +117,10 @@ class Router final : public ReplicaListener {
   boost::asio::awaitable<std::optional<http::OpenAiError>> FindRoom(const http::Request& request,
                                                                     http::ResponseWriter& writer,
                                                                     Routing* routing);
+  // As its header says, where that is trusted; "": nobody says.
+  std::string TrustedTenant(const http::Request& request) const;
   // Whose turn it takes when it has to wait.
-  FairQueue::Whose WhoseTurn(const http::Request& request, Routing* routing);
+  FairQueue::Whose WhoseTurn(const http::Request& request);
   // Why it can't be sent anywhere.
   http::OpenAiError NoneUsable(const Routing& routing) const;
   // A request that broke replicas lately is not tried as often as others.

@@ -165,5 +165,22 @@ TEST_F(Refused, CountsInTheLogAreTheEnginesOrAbsent) {
   EXPECT_THAT(lines[0] + lines[1], Not(HasSubstr("predicted_ttft_ms"))) << "nothing predicted it";
 }
 
+TEST_F(Refused, TheLogsTenantIsTheHeaderWhereThatIsTrusted) {
+  FakeReplica replica(Answering(JsonReply(200, "{}")));
+  for (const bool trusted : {true, false}) {
+    RouterFixture router({replica.origin()}, [&](ServiceOptions& o) {
+      o.telemetry.access_log = folder + "/log";
+      o.router.trust_tenant_header = trusted;
+    });
+    for (const char* tenant : {"x-ember-tenant: acme\r\n", ""}) {
+      router.Ask(Post("{}", std::string("Authorization: Bearer key\r\n") + tenant));
+    }
+  }
+  const std::vector<std::string> lines = Log();
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], HasSubstr("\"tenant\":\"acme\""));
+  for (const size_t digest : {1, 2, 3}) EXPECT_THAT(lines[digest], Not(HasSubstr("acme")));
+}
+
 }  // namespace
 }  // namespace ember::router
